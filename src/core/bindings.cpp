@@ -1,0 +1,213 @@
+// The Python face of the core: arrays in, arrays out, the GIL released while it works.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+
+#include <nanobind/stl/optional.h>
+
+#include "bits.hpp"
+#include "booster.hpp"
+#include "kernels.hpp"
+#include "logistic.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace lbarn {
+namespace {
+
+template <class T>
+using In1 = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using In2 = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Out = nb::ndarray<nb::numpy, T>;
+
+template <class T>
+struct Owned {
+  std::vector<T> data;
+};
+
+// Hands a vector to NumPy without copying it.
+template <class T, class Element = T>
+Out<Element> give(std::vector<T>&& values, std::vector<size_t> shape = {}) {
+  auto* owned = new Owned<T>{std::move(values)};
+  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<Owned<T>*>(p); });
+  if (shape.empty()) shape = {owned->data.size()};
+  return Out<Element>(reinterpret_cast<Element*>(owned->data.data()), shape.size(), shape.data(), owner);
+}
+
+void require(bool condition, const char* what) {
+  if (!condition) throw nb::value_error(what);
+}
+
+Rows rows_of(const In2<uint8_t>& rows) {
+  require(rows.shape(1) % kRowAlign == 0, "rows: the stride must be a multiple of 32 bytes");
+  return {rows.data(), rows.shape(0), rows.shape(1)};
+}
+
+Columns columns_of(const In2<uint64_t>& columns, size_t n_rows) {
+  require(columns.shape(1) == column_words(n_rows), "columns: wrong number of words for the number of rows");
+  return {columns.data(), n_rows, columns.shape(1)};
+}
+
+using Weight = std::optional<In1<double>>;
+
+Sample sample_of(const In2<uint64_t>& columns, size_t n_rows, const Weight& weight) {
+  require(!weight || weight->shape(0) == n_rows, "weight: one value per row is needed");
+  return {columns_of(columns, n_rows), weight ? weight->data() : nullptr};
+}
+
+TreesView trees_of(const In2<uint16_t>& splits, const In1<int32_t>& values, const In1<int64_t>& offsets) {
+  static_assert(sizeof(Split) == 4, "a split is two uint16");
+  require(offsets.shape(0) > 0 && splits.shape(1) == 2, "trees: bad shapes");
+  const size_t count = offsets.shape(0) - 1;
+  require(static_cast<size_t>(offsets.data()[count]) == splits.shape(0) && values.shape(0) == splits.shape(0) + count,
+          "trees: the arrays do not fit each other");
+  return {reinterpret_cast<const Split*>(splits.data()), values.data(), offsets.data(), count};
+}
+
+nb::tuple boost_conditional(const In2<uint8_t>& rows, const In2<uint64_t>& columns, const Weight& weight,
+                            const In2<uint64_t>& valid_columns, size_t n_valid, const Weight& valid_weight, size_t position,
+                            size_t max_leaves, double learning_rate, size_t rounds, bool exact, int split_bits, bool gradient,
+                            double min_gain, double l2, uint64_t seed, size_t patience, const CancelFlag& cancel,
+                            const In2<uint16_t>& splits, const In1<float>& gains, const In1<int32_t>& values,
+                            const In1<int64_t>& offsets, const In1<double>& train_curve, const In1<double>& valid_curve) {
+  const Rows r = rows_of(rows);
+  const Sample train = sample_of(columns, r.count, weight), valid = sample_of(valid_columns, n_valid, valid_weight);
+  require(position < columns.shape(0) && position < valid_columns.shape(0), "position: no such column");
+  const TreesView given = trees_of(splits, values, offsets);
+  BoostingResult result;
+  result.trees.splits.assign(given.splits, given.splits + splits.shape(0));
+  result.trees.gains.assign(gains.data(), gains.data() + gains.shape(0));
+  result.trees.values.assign(values.data(), values.data() + values.shape(0));
+  result.trees.offsets.assign(offsets.data(), offsets.data() + offsets.shape(0));
+  result.train_curve.assign(train_curve.data(), train_curve.data() + train_curve.shape(0));
+  result.valid_curve.assign(valid_curve.data(), valid_curve.data() + valid_curve.shape(0));
+  const BoostingParams params{max_leaves, learning_rate, rounds, exact, split_bits, gradient, min_gain, l2, seed, patience};
+  {
+    nb::gil_scoped_release released;
+    boost(r, train, valid, position, params, cancel, result);
+  }
+  const size_t n_splits = result.trees.splits.size();
+  return nb::make_tuple(give<Split, uint16_t>(std::move(result.trees.splits), {n_splits, 2}),
+                        give(std::move(result.trees.gains)), give(std::move(result.trees.values)),
+                        give(std::move(result.trees.offsets)), give(std::move(result.train_curve)),
+                        give(std::move(result.valid_curve)));
+}
+
+nb::tuple refit_conditional(const In2<uint64_t>& columns, size_t n_rows, const Weight& weight, size_t position,
+                            double learning_rate, double l2, const CancelFlag& cancel, const In2<uint16_t>& splits,
+                            const In1<int32_t>& values, const In1<int64_t>& offsets) {
+  const Sample sample = sample_of(columns, n_rows, weight);
+  require(position < columns.shape(0), "position: no such column");
+  const TreesView trees = trees_of(splits, values, offsets);
+  std::vector<int32_t> renewed(values.shape(0));
+  Curve result;
+  {
+    nb::gil_scoped_release released;
+    result = refit(sample, position, trees, learning_rate, l2, cancel, renewed.data());
+  }
+  return nb::make_tuple(give(std::move(renewed)), give(std::move(result)));
+}
+
+Out<double> curve_of(const In2<uint64_t>& columns, size_t n_rows, const Weight& weight, size_t position,
+                     const CancelFlag& cancel, const In2<uint16_t>& splits, const In1<int32_t>& values,
+                     const In1<int64_t>& offsets) {
+  const Sample sample = sample_of(columns, n_rows, weight);
+  require(position < columns.shape(0), "position: no such column");
+  const TreesView trees = trees_of(splits, values, offsets);
+  Curve result;
+  {
+    nb::gil_scoped_release released;
+    result = curve(sample, position, trees, cancel);
+  }
+  return give(std::move(result));
+}
+
+Out<int32_t> log_odds(const In2<uint64_t>& columns, size_t n_rows, const In2<uint16_t>& splits, const In1<int32_t>& values,
+                      const In1<int64_t>& offsets) {
+  const Columns c = columns_of(columns, n_rows);
+  const TreesView trees = trees_of(splits, values, offsets);
+  std::vector<int32_t> result(c.padded_rows());
+  {
+    nb::gil_scoped_release released;
+    kernels().add_trees(c, trees, result.data());
+  }
+  return give(std::move(result), {n_rows});
+}
+
+Out<int64_t> log_likelihoods(const In1<int32_t>& log_odds, const In1<uint64_t>& target) {
+  const size_t n = log_odds.shape(0);
+  require(target.shape(0) * 64 >= n, "target: too few bits");
+  std::vector<int64_t> result(n);
+  for (size_t i = 0; i < n; ++i)
+    result[i] = log_likelihood(log_odds.data()[i], static_cast<int32_t>(target.data()[i / 64] >> (i % 64) & 1));
+  return give(std::move(result));
+}
+
+Out<int32_t> probabilities(const In1<int32_t>& log_odds) {
+  std::vector<int32_t> result(log_odds.shape(0));
+  for (size_t i = 0; i < result.size(); ++i) result[i] = probability(log_odds.data()[i]);
+  return give(std::move(result));
+}
+
+Out<uint64_t> transposed(const In2<uint8_t>& rows, size_t n_columns) {
+  const Rows r = rows_of(rows);
+  require(n_columns <= 8 * r.stride, "rows: fewer columns than asked for");
+  const size_t words = column_words(r.count);
+  std::vector<uint64_t> out(n_columns * words);
+  {
+    nb::gil_scoped_release released;
+    transpose(r, n_columns, out.data());
+  }
+  return give(std::move(out), {n_columns, words});
+}
+
+nb::tuple histogram_of(const In2<uint8_t>& rows, const In1<uint32_t>& index, const In2<uint16_t>& digits, size_t features) {
+  const Rows r = rows_of(rows);
+  require(digits.shape(0) >= 1 && digits.shape(0) <= kMaxDigits && digits.shape(1) == r.count && features <= 8 * r.stride,
+          "histogram: bad shapes");
+  for (size_t i = 0; i < index.shape(0); ++i) require(index.data()[i] < r.count, "index: no such row");
+  DigitPlanes planes;
+  planes.digits = static_cast<int>(digits.shape(0));
+  for (int k = 0; k < planes.digits; ++k) planes.plane[k] = digits.data() + static_cast<size_t>(k) * r.count;
+  std::vector<double> g((features + 127) / 128 * 128), h(g.size());
+  HistogramScratch scratch;
+  {
+    nb::gil_scoped_release released;
+    kernels().histogram(r, index.data(), index.shape(0), planes, features, scratch, g.data(), h.data());
+  }
+  return nb::make_tuple(give(std::move(g), {features}), give(std::move(h), {features}));
+}
+
+}  // namespace
+}  // namespace lbarn
+
+NB_MODULE(_core, m) {
+  using namespace lbarn;
+  nb::exception<Cancelled>(m, "Cancelled");
+  nb::class_<CancelFlag>(m, "CancelFlag")
+      .def(nb::init<>())
+      .def("set", [](CancelFlag& flag) { flag = true; })
+      .def("is_set", [](const CancelFlag& flag) { return flag.load(); });
+  m.def("simd_path", [] { return std::string(kernels().name); });
+  m.def("simd_paths", &available_kernels);
+  m.def("choose_simd_path", &choose_kernels, "name"_a);
+  m.def("transpose", &transposed, "rows"_a, "n_columns"_a);
+  m.def("boost", &boost_conditional, "rows"_a, "columns"_a, "weight"_a.none(), "valid_columns"_a, "n_valid"_a,
+        "valid_weight"_a.none(), "position"_a, "max_leaves"_a, "learning_rate"_a, "rounds"_a, "exact"_a, "split_bits"_a,
+        "gradient"_a, "min_gain"_a, "l2"_a, "seed"_a, "patience"_a, "cancel"_a, "splits"_a, "gains"_a, "values"_a, "offsets"_a,
+        "train_curve"_a, "valid_curve"_a);
+  m.def("refit", &refit_conditional, "columns"_a, "n_rows"_a, "weight"_a.none(), "position"_a, "learning_rate"_a, "l2"_a,
+        "cancel"_a, "splits"_a, "values"_a, "offsets"_a);
+  m.def("curve", &curve_of, "columns"_a, "n_rows"_a, "weight"_a.none(), "position"_a, "cancel"_a, "splits"_a, "values"_a,
+        "offsets"_a);
+  m.def("log_odds", &log_odds, "columns"_a, "n_rows"_a, "splits"_a, "values"_a, "offsets"_a);
+  m.def("log_likelihoods", &log_likelihoods, "log_odds"_a, "target"_a);
+  m.def("probabilities", &probabilities, "log_odds"_a);
+  m.def("histogram", &histogram_of, "rows"_a, "index"_a, "digits"_a, "features"_a);
+}

@@ -1,0 +1,40 @@
+#include "bits.hpp"
+
+#include <algorithm>
+
+namespace lbarn {
+namespace {
+
+// An 8 x 8 bit matrix in a word, byte r being row r: swap rows and columns.
+uint64_t transpose8(uint64_t x) {
+  uint64_t t = (x ^ (x >> 7)) & 0x00AA00AA00AA00AAULL;
+  x = x ^ t ^ (t << 7);
+  t = (x ^ (x >> 14)) & 0x0000CCCC0000CCCCULL;
+  x = x ^ t ^ (t << 14);
+  t = (x ^ (x >> 28)) & 0x00000000F0F0F0F0ULL;
+  return x ^ t ^ (t << 28);
+}
+
+}  // namespace
+
+void transpose(const Rows& rows, size_t columns, uint64_t* out) {
+  const size_t words = column_words(rows.count);
+  const size_t column_bytes = (columns + 7) / 8;
+  for (size_t base = 0; base < rows.count; base += 64) {
+    const size_t n = std::min<size_t>(64, rows.count - base);
+    for (size_t byte = 0; byte < column_bytes; ++byte) {
+      uint64_t column[8] = {};
+      for (size_t r8 = 0; r8 < n; r8 += 8) {
+        uint64_t square = 0;
+        for (size_t r = r8; r < std::min(r8 + 8, n); ++r)
+          square |= static_cast<uint64_t>(rows.row(base + r)[byte]) << (8 * (r - r8));
+        square = transpose8(square);
+        for (size_t c = 0; c < 8; ++c) column[c] |= ((square >> (8 * c)) & 0xFF) << r8;
+      }
+      for (size_t c = 0; c < std::min<size_t>(8, columns - 8 * byte); ++c)
+        out[(8 * byte + c) * words + base / 64] = column[c];
+    }
+  }
+}
+
+}  // namespace lbarn

@@ -1,0 +1,42 @@
+// Packed bits in two layouts. Rows feed the histogram; columns feed everything that walks trees.
+//
+//   rows     row i is `stride` bytes; column j is bit j % 8 of byte j / 8. Stride is a multiple of 32.
+//   columns  column j is `words` 64-bit words; row i is bit i % 64 of word i / 64. Words is a multiple of 8.
+//
+// Padding bits are zero in both.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace lbarn {
+
+constexpr size_t kRowAlign = 32;     // bytes
+constexpr size_t kBlockWords = 8;   // words of a column per block: one cache line
+constexpr size_t kBlockRows = 512;
+
+struct Rows {
+  const uint8_t* data = nullptr;
+  size_t count = 0;
+  size_t stride = 0;
+
+  const uint8_t* row(size_t i) const { return data + i * stride; }
+};
+
+struct Columns {
+  const uint64_t* data = nullptr;
+  size_t rows = 0;
+  size_t words = 0;
+
+  const uint64_t* column(size_t j) const { return data + j * words; }
+  size_t padded_rows() const { return words * 64; }
+};
+
+inline size_t column_words(size_t rows) {
+  return (rows + kBlockRows - 1) / kBlockRows * kBlockWords;
+}
+
+// Writes the first `columns` columns of `rows` into `out`, which holds columns * column_words(rows.count) zeroed words.
+void transpose(const Rows& rows, size_t columns, uint64_t* out);
+
+}  // namespace lbarn

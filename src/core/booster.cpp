@@ -1,0 +1,258 @@
+#include "booster.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "fixed_point.hpp"
+#include "grower.hpp"
+#include "logistic.hpp"
+
+namespace lbarn {
+namespace {
+
+// Rows with their state: log-odds, gradients, weights. Weights are scaled by a power of two so that none exceeds 1 and
+// g and h fit their integers; `scale` times a stored weight is the weight with mean 1.
+class Walker {
+ public:
+  Walker(const Kernels& kernels, const Sample& sample, size_t position, bool gradients)
+      : kernels_(kernels), columns_(sample.columns), target_(sample.columns.column(position)),
+        log_odds_(columns_.padded_rows()), leaf_(columns_.padded_rows()),
+        g_(gradients ? columns_.padded_rows() : 0), h_(gradients ? columns_.padded_rows() : 0) {
+    const size_t n = columns_.rows;
+    total_weight_ = static_cast<double>(n);
+    if (!sample.weight || n == 0) return;
+    double sum = 0.0, largest = 0.0;
+    size_t kept = 0;
+    for (size_t i = 0; i < n; ++i) {
+      sum += sample.weight[i];
+      largest = std::max(largest, sample.weight[i]);
+      kept += sample.weight[i] > 0.0;
+    }
+    for (size_t i = 0; i < n; ++i) unequal_ = unequal_ || (sample.weight[i] > 0.0 && sample.weight[i] != largest);
+    if (!unequal_ && kept == n) return;
+    weight_.assign(columns_.padded_rows(), 0.0);
+    if (unequal_) {
+      const double to_mean_one = static_cast<double>(kept) / sum;
+      int exponent;
+      std::frexp(largest * to_mean_one, &exponent);
+      scale_ = std::ldexp(1.0, exponent);
+      for (size_t i = 0; i < n; ++i) weight_[i] = sample.weight[i] * to_mean_one / scale_;
+    } else {
+      for (size_t i = 0; i < n; ++i) weight_[i] = sample.weight[i] > 0.0 ? 1.0 : 0.0;
+    }
+    total_weight_ = 0.0;
+    for (size_t i = 0; i < n; ++i) total_weight_ += weight_[i];
+  }
+
+  RowState state() {
+    return {columns_.rows, target_, weight_.empty() ? nullptr : weight_.data(), log_odds_.data(), g_.data(), h_.data()};
+  }
+  const uint16_t* assign(const Tree& tree) {
+    kernels_.assign_leaves(columns_, tree, leaf_.data());
+    return leaf_.data();
+  }
+  void replay(const TreesView& trees) { kernels_.add_trees(columns_, trees, log_odds_.data()); }
+  RoundSummary advance(const int32_t* values) { return kernels_.advance(state(), leaf_.data(), values); }
+  double advance_mean(const int32_t* values) {
+    return mean(kernels_.advance_score(state(), leaf_.data(), values));
+  }
+  double mean(int64_t log_likelihood) const {
+    return total_weight_ > 0.0 ? static_cast<double>(log_likelihood) * kUnit / total_weight_ : 0.0;
+  }
+  void sum_leaves(size_t leaves, std::vector<LeafSum>& sums) {
+    sums.resize(leaves);
+    kernels_.sum_leaves(state(), leaf_.data(), leaves, sums.data());
+  }
+  // What the objective divides by when only the gradient counts: the weights.
+  std::vector<int32_t> weights_as_hessian() const {
+    std::vector<int32_t> h(columns_.padded_rows(), 0);
+    for (size_t i = 0; i < columns_.rows; ++i)
+      h[i] = static_cast<int32_t>((weight_.empty() ? 1.0 : weight_[i]) * kPerUnit + 0.5);
+    return h;
+  }
+  bool unequal_weights() const { return unequal_; }
+  double scale() const { return scale_; }
+  const int32_t* g() const { return g_.data(); }
+  const int32_t* h() const { return h_.data(); }
+
+ private:
+  const Kernels& kernels_;
+  Columns columns_;
+  const uint64_t* target_;
+  std::vector<int32_t> log_odds_;
+  std::vector<uint16_t> leaf_;
+  std::vector<int32_t> g_, h_;
+  std::vector<double> weight_;
+  bool unequal_ = false;  // among the rows that have any weight
+  double scale_ = 1.0;
+  double total_weight_;
+};
+
+double objective(const LeafSum& sum, double l2) {
+  const auto g = static_cast<double>(sum.g);
+  return sum.h > 0 ? g * g / (static_cast<double>(sum.h) + l2) : 0.0;
+}
+
+// nu * sum g / (sum h + l2), rounded and clipped.
+int32_t leaf_value(const LeafSum& sum, double learning_rate, double l2) {
+  if (sum.h <= 0) return 0;
+  const double value = learning_rate / kLogOddsUnit * static_cast<double>(sum.g) / (static_cast<double>(sum.h) + l2);
+  const auto clip = static_cast<double>(kMaxLeaf);
+  return static_cast<int32_t>(round_to_int(std::min(std::max(value, -clip), clip)));
+}
+
+// Values of the leaves from their sums. A tree that would let the log-odds outgrow 31 bits gets zeros.
+void set_values(const std::vector<LeafSum>& sums, double learning_rate, double l2, int64_t& headroom, int32_t* values) {
+  int32_t largest = 0;
+  for (size_t l = 0; l < sums.size(); ++l) {
+    values[l] = leaf_value(sums[l], learning_rate, l2);
+    largest = std::max(largest, std::abs(values[l]));
+  }
+  if (largest > headroom) {
+    std::fill(values, values + sums.size(), 0);
+    return;
+  }
+  headroom -= largest;
+}
+
+int64_t headroom_after(const TreesView& trees) {
+  int64_t headroom = kMaxLogOdds;
+  for (size_t t = 0; t < trees.count; ++t) {
+    const Tree tree = trees.tree(t);
+    int32_t largest = 0;
+    for (size_t l = 0; l <= tree.n_splits; ++l) largest = std::max(largest, std::abs(tree.values[l]));
+    headroom -= largest;
+  }
+  return headroom;
+}
+
+// Gains of the splits from the true sums of their leaves, undoing the splits from the last to the first.
+void append_gains(const std::vector<Split>& splits, std::vector<LeafSum> sums, double l2, double unit,
+                  std::vector<float>& gains) {
+  const size_t first = gains.size();
+  gains.resize(first + splits.size());
+  for (size_t k = splits.size(); k-- > 0;) {
+    LeafSum& zeros = sums[splits[k].leaf];
+    const LeafSum ones = sums[k + 1];
+    const LeafSum both = {zeros.g + ones.g, zeros.h + ones.h};
+    const double gain = objective(zeros, l2) + objective(ones, l2) - objective(both, l2);
+    gains[first + k] = static_cast<float>(std::max(0.0, gain) * unit);
+    zeros = both;
+  }
+}
+
+Quantiser quantiser_for(const BoostingParams& params, bool unequal_weights) {
+  Quantiser how{};
+  how.stochastic = !params.exact;
+  // Weights spread the values over orders of magnitude: one digit would round most of them away.
+  how.digits = params.exact ? 4 : unequal_weights ? 2 : 1;
+  const int bits = params.exact ? 24 : params.split_bits + 6 * (how.digits - 1);
+  how.g_levels = (1 << (bits - 1)) - 1;
+  how.h_levels = (1 << bits) - 1;
+  return how;
+}
+
+constexpr int32_t kNoTree = 0;  // the value of the only leaf before the first tree
+
+}  // namespace
+
+void boost(const Rows& rows, const Sample& train, const Sample& valid, size_t position, const BoostingParams& params,
+           const CancelFlag& cancel, BoostingResult& result) {
+  const Kernels& k = kernels();
+  Trees& trees = result.trees;
+  Walker training(k, train, position, true);
+  Walker validation(k, valid, position, false);
+  training.replay(trees.view());
+  validation.replay(trees.view());
+  RoundSummary summary = training.advance(&kNoTree);
+  if (result.train_curve.empty()) {
+    result.train_curve.push_back(training.mean(summary.log_likelihood));
+    result.valid_curve.push_back(validation.advance_mean(&kNoTree));
+  }
+  const auto best = std::max_element(result.valid_curve.begin(), result.valid_curve.end());
+  size_t best_round = static_cast<size_t>(best - result.valid_curve.begin());
+
+  Quantiser how = quantiser_for(params, training.unequal_weights());
+  const std::vector<int32_t> weights = params.gradient ? training.weights_as_hessian() : std::vector<int32_t>();
+  const int32_t max_weight = weights.empty() ? 0 : *std::max_element(weights.begin(), weights.end());
+  std::vector<std::vector<uint16_t>> digits(how.digits, std::vector<uint16_t>(train.columns.padded_rows()));
+  std::vector<uint64_t> active(train.columns.words);
+  DigitPlanes planes;
+  uint16_t* plane_data[kMaxDigits] = {};
+  planes.digits = how.digits;
+  for (int d = 0; d < how.digits; ++d) planes.plane[d] = plane_data[d] = digits[d].data();
+
+  Grower grower(k, rows, train.columns, position);
+  std::vector<LeafSum> sums;
+  int64_t headroom = headroom_after(trees.view());
+  const double true_l2 = params.l2 / training.scale() * kPerUnit;  // in units of the summed h
+
+  for (size_t round = trees.count(); round < params.rounds; ++round) {
+    if (cancel.load(std::memory_order_relaxed)) throw Cancelled();
+    if (params.patience && round - best_round >= params.patience) break;
+
+    how.key = round_key(params.seed, position, round);
+    const int32_t* split_h = params.gradient ? weights.data() : training.h();
+    const int32_t max_h = params.gradient ? max_weight : summary.max_h;
+    const QuantisedTotals totals = k.quantise(train.columns.rows, training.g(), split_h, summary.max_g, max_h, how,
+                                              plane_data, active.data());
+    GrowthLimits limits{params.max_leaves, 0.0, 0.0};
+    if (summary.max_g > 0 && max_h > 0) {
+      // obj = (sum g)^2 / sum h, so the quantised objective is the true one times g_per_unit^2 / h_per_unit.
+      const double g_per_unit = static_cast<double>(how.g_levels) / summary.max_g;
+      const double h_per_unit = static_cast<double>(how.h_levels) / max_h;
+      limits.min_gain = params.min_gain / training.scale() * kPerUnit * g_per_unit * g_per_unit / h_per_unit;
+      limits.l2 = true_l2 * h_per_unit;
+    }
+    const std::vector<Split>& splits = grower.grow(planes, active.data(), totals, limits);
+
+    trees.splits.insert(trees.splits.end(), splits.begin(), splits.end());
+    trees.offsets.push_back(static_cast<int64_t>(trees.splits.size()));
+    trees.values.resize(trees.splits.size() + trees.count());
+    const Tree tree = trees.view().tree(round);
+    int32_t* values = trees.values.data() + (trees.values.size() - splits.size() - 1);
+    training.assign(tree);
+    training.sum_leaves(splits.size() + 1, sums);
+    set_values(sums, params.learning_rate, true_l2, headroom, values);
+    append_gains(splits, sums, true_l2, training.scale() * kUnit, trees.gains);
+
+    summary = training.advance(values);
+    result.train_curve.push_back(training.mean(summary.log_likelihood));
+    validation.assign(tree);
+    result.valid_curve.push_back(validation.advance_mean(values));
+    if (result.valid_curve.back() > result.valid_curve[best_round]) best_round = round + 1;
+  }
+}
+
+Curve refit(const Sample& sample, size_t position, const TreesView& trees, double learning_rate, double l2,
+            const CancelFlag& cancel, int32_t* values) {
+  Walker walker(kernels(), sample, position, true);
+  const double true_l2 = l2 / walker.scale() * kPerUnit;
+  int64_t headroom = kMaxLogOdds;
+  std::vector<LeafSum> sums;
+  Curve curve{walker.mean(walker.advance(&kNoTree).log_likelihood)};
+  for (size_t t = 0; t < trees.count; ++t) {
+    if (cancel.load(std::memory_order_relaxed)) throw Cancelled();
+    const Tree tree = trees.tree(t);
+    walker.assign(tree);
+    walker.sum_leaves(tree.n_splits + 1, sums);
+    set_values(sums, learning_rate, true_l2, headroom, values);
+    curve.push_back(walker.mean(walker.advance(values).log_likelihood));
+    values += sums.size();
+  }
+  return curve;
+}
+
+Curve curve(const Sample& sample, size_t position, const TreesView& trees, const CancelFlag& cancel) {
+  Walker walker(kernels(), sample, position, false);
+  Curve curve{walker.advance_mean(&kNoTree)};
+  for (size_t t = 0; t < trees.count; ++t) {
+    if (cancel.load(std::memory_order_relaxed)) throw Cancelled();
+    const Tree tree = trees.tree(t);
+    walker.assign(tree);
+    curve.push_back(walker.advance_mean(tree.values));
+  }
+  return curve;
+}
+
+}  // namespace lbarn

@@ -1,0 +1,15 @@
+// The units of every number that crosses from floating point into a model. Sums of these integers do not depend on
+// order, thread or SIMD path.
+#pragma once
+
+#include <cstdint>
+
+namespace lbarn {
+
+constexpr double kLogOddsUnit = 1.0 / (1 << 20);         // leaf values and log-odds, int32
+constexpr int32_t kMaxLeaf = 8 << 20;                    // a leaf is clipped to +-8 after shrinkage
+constexpr int64_t kMaxLogOdds = INT32_MAX;               // bound on the sum over trees of max |leaf|
+constexpr double kUnit = 1.0 / (1 << 30);                // g, h, probabilities: int32, and log-likelihoods: int64
+constexpr double kPerUnit = 1 << 30;
+
+}  // namespace lbarn

@@ -1,0 +1,100 @@
+#include "grower.hpp"
+
+#include <algorithm>
+#include <queue>
+
+namespace lbarn {
+namespace {
+
+struct Candidate {
+  double gain;
+  uint32_t leaf;
+
+  // The queue's top is the greatest: the largest gain, the oldest leaf among equals.
+  bool operator<(const Candidate& other) const {
+    return gain != other.gain ? gain < other.gain : leaf > other.leaf;
+  }
+};
+
+}  // namespace
+
+Grower::Grower(const Kernels& kernels, const Rows& rows, const Columns& columns, size_t features)
+    : kernels_(kernels), rows_(rows), columns_(columns), features_(features), index_(columns.padded_rows() + 64),
+      scores_(features) {}
+
+void Grower::scan(Leaf& leaf, const DigitPlanes& planes) {
+  const size_t count = kernels_.list_rows(leaf.mask.data(), columns_.words, index_.data());
+  kernels_.histogram(rows_, index_.data(), count, planes, features_, scratch_, leaf.g.data(), leaf.h.data());
+}
+
+void Grower::search(Leaf& leaf, double l2) {
+  leaf.best = BestSplit{};
+  if (leaf.rows > 1 && leaf.h_total > 0.0)
+    leaf.best = kernels_.best_split(leaf.g.data(), leaf.h.data(), features_, leaf.g_total, leaf.h_total, l2, scores_.data());
+}
+
+const std::vector<Split>& Grower::grow(const DigitPlanes& planes, const uint64_t* active, QuantisedTotals totals,
+                                       const GrowthLimits& limits) {
+  const size_t padded_features = (features_ + 127) / 128 * 128;
+  const auto leaf_at = [&](size_t i) -> Leaf& {
+    if (i == leaves_.size()) {
+      leaves_.emplace_back();
+      leaves_[i].mask.resize(columns_.words);
+      leaves_[i].g.resize(padded_features);
+      leaves_[i].h.resize(padded_features);
+    }
+    return leaves_[i];
+  };
+  splits_.clear();
+  if (features_ == 0 || totals.h <= 0) return splits_;
+
+  Leaf& root = leaf_at(0);
+  std::copy(active, active + columns_.words, root.mask.begin());
+  root.rows = 0;
+  for (const uint64_t word : root.mask) root.rows += static_cast<size_t>(__builtin_popcountll(word));
+  root.g_total = static_cast<double>(totals.g);
+  root.h_total = static_cast<double>(totals.h);
+  scan(root, planes);
+  search(root, limits.l2);
+
+  std::priority_queue<Candidate> queue;
+  if (root.best.gain > limits.min_gain) queue.push({root.best.gain, 0});
+  while (!queue.empty() && splits_.size() + 1 < limits.max_leaves) {
+    const uint32_t parent = queue.top().leaf;
+    queue.pop();
+    const auto child = static_cast<uint32_t>(splits_.size() + 1);
+    leaf_at(child);
+    Leaf& zeros = leaves_[parent];
+    Leaf& ones = leaves_[child];
+    const uint32_t feature = zeros.best.feature;
+    splits_.push_back({static_cast<uint16_t>(parent), static_cast<uint16_t>(feature)});
+    if (splits_.size() + 1 == limits.max_leaves) break;
+
+    ones.rows = kernels_.split_mask(zeros.mask.data(), columns_.column(feature), ones.mask.data(), columns_.words);
+    zeros.rows -= ones.rows;
+    ones.g_total = zeros.g[feature];
+    ones.h_total = zeros.h[feature];
+    zeros.g_total -= ones.g_total;
+    zeros.h_total -= ones.h_total;
+
+    // Scan the smaller side into the fresh arrays; the larger is what remains of the parent's. All are integers in
+    // doubles, so the difference is exact.
+    const bool scan_ones = ones.rows <= zeros.rows;
+    if (!scan_ones) {
+      ones.g.swap(zeros.g);
+      ones.h.swap(zeros.h);
+    }
+    Leaf& smaller = scan_ones ? ones : zeros;
+    Leaf& larger = scan_ones ? zeros : ones;
+    scan(smaller, planes);
+    for (size_t j = 0; j < features_; ++j) larger.g[j] -= smaller.g[j];
+    for (size_t j = 0; j < features_; ++j) larger.h[j] -= smaller.h[j];
+    search(zeros, limits.l2);
+    search(ones, limits.l2);
+    if (zeros.best.gain > limits.min_gain) queue.push({zeros.best.gain, parent});
+    if (ones.best.gain > limits.min_gain) queue.push({ones.best.gain, child});
+  }
+  return splits_;
+}
+
+}  // namespace lbarn

@@ -1,0 +1,48 @@
+// Grows one tree: best-first to J leaves on the quantised sums.
+#pragma once
+
+#include <vector>
+
+#include "kernels.hpp"
+
+namespace lbarn {
+
+// Units are those of the quantised sums.
+struct GrowthLimits {
+  size_t max_leaves;
+  double min_gain;
+  double l2;
+};
+
+class Grower {
+ public:
+  Grower(const Kernels& kernels, const Rows& rows, const Columns& columns, size_t features);
+
+  // The splits of a tree on the rows of `active`; no row outside it has a digit set.
+  const std::vector<Split>& grow(const DigitPlanes& planes, const uint64_t* active, QuantisedTotals totals,
+                                 const GrowthLimits& limits);
+
+ private:
+  struct Leaf {
+    std::vector<uint64_t> mask;    // its rows
+    std::vector<double> g, h;      // its histogram
+    double g_total, h_total;
+    size_t rows;
+    BestSplit best;
+  };
+
+  void scan(Leaf& leaf, const DigitPlanes& planes);
+  void search(Leaf& leaf, double l2);
+
+  const Kernels& kernels_;
+  Rows rows_;
+  Columns columns_;
+  size_t features_;
+  std::vector<Leaf> leaves_;  // kept from tree to tree
+  std::vector<uint32_t> index_;
+  std::vector<double> scores_;
+  std::vector<Split> splits_;
+  HistogramScratch scratch_;
+};
+
+}  // namespace lbarn

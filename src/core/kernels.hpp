@@ -1,0 +1,112 @@
+// The loops over rows and features that cost time, one table of them per SIMD path. All paths give the same integers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bits.hpp"
+#include "random.hpp"
+#include "trees.hpp"
+
+namespace lbarn {
+
+constexpr int kMaxDigits = 4;
+
+// A row's quantised g and h are `digits` digits of 6 bits, least significant first; plane k holds digit k of g in the low
+// byte and of h in the high byte of one uint16 per row. The top digit of g is signed, all others are unsigned.
+struct DigitPlanes {
+  const uint16_t* plane[kMaxDigits] = {};
+  int digits = 0;
+};
+
+struct HistogramScratch {
+  std::vector<uint8_t> nibbles;
+  std::vector<uint8_t> g_tables, h_tables;
+  std::vector<uint16_t> picked;
+  std::vector<uint32_t> sums;
+};
+
+struct BestSplit {
+  double gain = 0.0;
+  uint32_t feature = 0;
+};
+
+struct LeafSum {
+  int64_t g = 0;
+  int64_t h = 0;
+};
+
+// What a pass over the rows reads and writes. Arrays are padded to whole blocks; weight is null where all are 1.
+struct RowState {
+  size_t rows;
+  const uint64_t* target;
+  const double* weight;
+  int32_t* log_odds;
+  int32_t* g;
+  int32_t* h;
+};
+
+struct RoundSummary {
+  int64_t log_likelihood = 0;
+  int32_t max_g = 0;
+  int32_t max_h = 0;
+};
+
+struct Quantiser {
+  int digits;
+  int32_t g_levels, h_levels;
+  bool stochastic;
+  RoundKey key;
+};
+
+struct QuantisedTotals {
+  int64_t g = 0;
+  int64_t h = 0;
+};
+
+struct Kernels {
+  const char* name;
+
+  // Sums of the quantised g and h over the listed rows with x_j = 1, for j < features. `g` and `h` have room for
+  // features rounded up to 128, and hold integers.
+  void (*histogram)(const Rows& rows, const uint32_t* index, size_t count, const DigitPlanes& planes, size_t features,
+                    HistogramScratch& scratch, double* g, double* h);
+
+  // The split of a node with totals G, H of greatest gain, the lowest feature among equals; gain 0 where none exists.
+  BestSplit (*best_split)(const double* g, const double* h, size_t features, double G, double H, double l2,
+                          double* scratch);
+
+  // zeros = mask & ~column in place, ones = mask & column; the number of rows in `ones`.
+  size_t (*split_mask)(uint64_t* mask, const uint64_t* column, uint64_t* ones, size_t words);
+
+  // The rows of a mask in ascending order. `out` has room for 64 more than there are.
+  size_t (*list_rows)(const uint64_t* mask, size_t words, uint32_t* out);
+
+  // The leaf of every row, padding included.
+  void (*assign_leaves)(const Columns& columns, const Tree& tree, uint16_t* leaf);
+
+  // Sums of the true g and h per leaf.
+  void (*sum_leaves)(const RowState& state, const uint16_t* leaf, size_t leaves, LeafSum* sums);
+
+  // log_odds += values[leaf]; then g, h, their maxima and the log-likelihood. Padding gets g = h = 0.
+  RoundSummary (*advance)(const RowState& state, const uint16_t* leaf, const int32_t* values);
+
+  // The same without g and h.
+  int64_t (*advance_score)(const RowState& state, const uint16_t* leaf, const int32_t* values);
+
+  // Digits of all rows, the mask of rows with any digit set, and totals. `h` is what the objective divides by.
+  QuantisedTotals (*quantise)(size_t rows, const int32_t* g, const int32_t* h, int32_t max_g, int32_t max_h,
+                              const Quantiser& how, uint16_t* const* planes, uint64_t* active);
+
+  // Adds the trees' values to the log-odds of all rows, padding included.
+  void (*add_trees)(const Columns& columns, const TreesView& trees, int32_t* log_odds);
+};
+
+// The path in use: the fastest that this machine has, or the one named by LBARN_SIMD (avx2, neon, portable).
+const Kernels& kernels();
+void choose_kernels(const std::string& name);
+std::vector<std::string> available_kernels();
+
+}  // namespace lbarn

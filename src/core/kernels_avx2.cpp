@@ -1,0 +1,119 @@
+// The AVX2 path: 32 features x 4 rows x 2 groups per byte shuffle.
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#define LBARN_TARGET __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
+
+namespace lbarn {
+namespace {
+
+struct Isa {
+  static constexpr const char* kName = "avx2";
+
+  LBARN_TARGET static __m256i two_rows(const uint8_t* low, const uint8_t* high) {
+    const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(low));
+    const __m128i b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(high));
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1);
+  }
+
+  // (a & keep) | ((b & keep) << shift), and the same of the bits that were not kept.
+  template <int kShift>
+  LBARN_TARGET static void butterfly(__m256i a, __m256i b, __m256i keep, __m256i& low, __m256i& high) {
+    low = _mm256_or_si256(_mm256_and_si256(a, keep), _mm256_slli_epi16(_mm256_and_si256(b, keep), kShift));
+    high = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(a, kShift), keep), _mm256_andnot_si256(keep, b));
+  }
+
+  LBARN_TARGET static void interleave(const uint8_t* const* row, size_t byte, uint8_t* out, size_t stride) {
+    const __m256i r0 = two_rows(row[0] + byte, row[4] + byte), r1 = two_rows(row[1] + byte, row[5] + byte);
+    const __m256i r2 = two_rows(row[2] + byte, row[6] + byte), r3 = two_rows(row[3] + byte, row[7] + byte);
+    const __m256i m1 = _mm256_set1_epi8(0x55), m2 = _mm256_set1_epi8(0x33);
+    __m256i even01, odd01, even23, odd23, v0, v1, v2, v3;
+    butterfly<1>(r0, r1, m1, even01, odd01);  // bits 0 2 4 6 of two rows, bits 1 3 5 7 of two rows
+    butterfly<1>(r2, r3, m1, even23, odd23);
+    butterfly<2>(even01, even23, m2, v0, v2);
+    butterfly<2>(odd01, odd23, m2, v1, v3);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), v0);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + stride), v1);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 2 * stride), v2);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 3 * stride), v3);
+  }
+
+  // Byte `row_byte` of each entry whose subset has that row, else zero.
+  LBARN_TARGET static __m256i chosen(__m256i digits, int row, int byte) {
+    const __m256i subset = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7,
+                                            8, 9, 10, 11, 12, 13, 14, 15);
+    const __m256i bit = _mm256_set1_epi8(static_cast<char>(1 << row));
+    const __m256i absent = _mm256_cmpeq_epi8(_mm256_and_si256(subset, bit), _mm256_setzero_si256());
+    const auto low = static_cast<char>(2 * row + byte);
+    const __m256i from = _mm256_inserti128_si256(_mm256_set1_epi8(low), _mm_set1_epi8(static_cast<char>(low + 8)), 1);
+    return _mm256_shuffle_epi8(digits, _mm256_or_si256(from, absent));
+  }
+
+  LBARN_TARGET static void tables(const uint16_t* digits, int bias, uint8_t* g, uint8_t* h) {
+    const __m256i d = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(digits)));
+    const __m256i g_sum = _mm256_add_epi8(_mm256_add_epi8(chosen(d, 0, 0), chosen(d, 1, 0)),
+                                          _mm256_add_epi8(chosen(d, 2, 0), chosen(d, 3, 0)));
+    const __m256i h_sum = _mm256_add_epi8(_mm256_add_epi8(chosen(d, 0, 1), chosen(d, 1, 1)),
+                                          _mm256_add_epi8(chosen(d, 2, 1), chosen(d, 3, 1)));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(g), _mm256_add_epi8(g_sum, _mm256_set1_epi8(static_cast<char>(bias))));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(h), h_sum);
+  }
+
+  // 16-bit lanes of `all` hold even + 256 * odd (mod 2^16), those of `odd` the odd bytes; both groups to 32 bits.
+  LBARN_TARGET static void flush(__m256i all, __m256i odd, uint32_t* sums) {
+    const __m256i even = _mm256_sub_epi16(all, _mm256_slli_epi16(odd, 8));
+    const __m256i e = _mm256_add_epi32(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(even)),
+                                       _mm256_cvtepu16_epi32(_mm256_extracti128_si256(even, 1)));
+    const __m256i o = _mm256_add_epi32(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(odd)),
+                                       _mm256_cvtepu16_epi32(_mm256_extracti128_si256(odd, 1)));
+    const __m256i low = _mm256_unpacklo_epi32(e, o), high = _mm256_unpackhi_epi32(e, o);
+    auto* out = reinterpret_cast<__m256i*>(sums);
+    _mm256_storeu_si256(out, _mm256_add_epi32(_mm256_loadu_si256(out), _mm256_permute2x128_si256(low, high, 0x20)));
+    ++out;
+    _mm256_storeu_si256(out, _mm256_add_epi32(_mm256_loadu_si256(out), _mm256_permute2x128_si256(low, high, 0x31)));
+  }
+
+  LBARN_TARGET static void accumulate(const uint8_t* nibbles, const uint8_t* g, const uint8_t* h, size_t pairs,
+                                      uint32_t* sums) {
+    const __m256i low_nibble = _mm256_set1_epi8(0x0F);
+    __m256i g_low = _mm256_setzero_si256(), g_low_odd = g_low, g_high = g_low, g_high_odd = g_low;
+    __m256i h_low = g_low, h_low_odd = g_low, h_high = g_low, h_high_odd = g_low;
+    for (size_t p = 0; p < pairs; ++p) {
+      const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(nibbles + 32 * p));
+      const __m256i gt = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(g + 32 * p));
+      const __m256i ht = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(h + 32 * p));
+      const __m256i low = _mm256_and_si256(v, low_nibble);
+      const __m256i high = _mm256_and_si256(_mm256_srli_epi16(v, 4), low_nibble);
+      const __m256i gl = _mm256_shuffle_epi8(gt, low), gh = _mm256_shuffle_epi8(gt, high);
+      const __m256i hl = _mm256_shuffle_epi8(ht, low), hh = _mm256_shuffle_epi8(ht, high);
+      g_low = _mm256_add_epi16(g_low, gl);
+      g_low_odd = _mm256_add_epi16(g_low_odd, _mm256_srli_epi16(gl, 8));
+      g_high = _mm256_add_epi16(g_high, gh);
+      g_high_odd = _mm256_add_epi16(g_high_odd, _mm256_srli_epi16(gh, 8));
+      h_low = _mm256_add_epi16(h_low, hl);
+      h_low_odd = _mm256_add_epi16(h_low_odd, _mm256_srli_epi16(hl, 8));
+      h_high = _mm256_add_epi16(h_high, hh);
+      h_high_odd = _mm256_add_epi16(h_high_odd, _mm256_srli_epi16(hh, 8));
+    }
+    flush(g_low, g_low_odd, sums);
+    flush(g_high, g_high_odd, sums + 16);
+    flush(h_low, h_low_odd, sums + 32);
+    flush(h_high, h_high_odd, sums + 48);
+  }
+};
+
+}  // namespace
+}  // namespace lbarn
+
+#include "kernels_body.hpp"
+
+namespace lbarn {
+const Kernels& avx2_kernels() { return kKernels; }
+}  // namespace lbarn
+
+#endif

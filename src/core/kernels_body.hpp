@@ -1,0 +1,355 @@
+// The kernels' bodies. Each SIMD path includes this once, after defining LBARN_TARGET (its function attributes) and
+// its `Isa` (the three byte-shuffle steps of the histogram). Everything else is plain C++ that the compiler vectorises.
+//
+// The histogram, for 8 rows (two groups of 4) and 128 features at a time:
+//
+//   rows      r0..r3 | r4..r7, 16 bytes each
+//   nibbles   4 vectors of 32 bytes: byte b of vector k holds the bits of features 8b + k (low nibble) and 8b + 4 + k
+//             (high nibble) of r0..r3 in bytes 0..15, of r4..r7 in bytes 16..31
+//   tables    16 bytes per group: entry s is the sum of g (plus 128 for the signed digit) or h over the subset s of its 4 rows
+//   sums      [chunk][k][g, h][low, high][byte], 32 bits
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels.hpp"
+#include "logistic.hpp"
+
+namespace lbarn {
+namespace {
+
+constexpr size_t kPairs = 256;                // pairs of groups per block: 256 x 255 fits 16 bits
+constexpr size_t kScanRows = 8 * kPairs;      // rows per block
+constexpr size_t kChunk = 128;                // features per chunk
+constexpr size_t kChunkSums = 4 * 2 * 2 * 16; // sums per chunk
+
+LBARN_TARGET void histogram(const Rows& rows, const uint32_t* index, size_t count, const DigitPlanes& planes,
+                            size_t features, HistogramScratch& scratch, double* g, double* h) {
+  const size_t chunks = (features + kChunk - 1) / kChunk;
+  const size_t vectors = 4 * chunks;
+  scratch.nibbles.resize(vectors * kPairs * 32);
+  scratch.g_tables.resize(kPairs * 32);
+  scratch.h_tables.resize(kPairs * 32);
+  scratch.picked.resize(kScanRows);
+  scratch.sums.assign(planes.digits * chunks * kChunkSums, 0);
+
+  for (size_t first = 0; first < count; first += kScanRows) {
+    const size_t n = std::min(kScanRows, count - first);
+    const size_t pairs = (n + 7) / 8;
+    const uint32_t* block = index + first;
+    for (size_t p = 0; p < pairs; ++p) {
+      const uint8_t* row[8];
+      for (size_t r = 0; r < 8; ++r) row[r] = rows.row(block[std::min(8 * p + r, n - 1)]);
+      for (size_t c = 0; c < chunks; ++c)
+        Isa::interleave(row, 16 * c, scratch.nibbles.data() + (4 * c * kPairs + p) * 32, kPairs * 32);
+    }
+    for (int digit = 0; digit < planes.digits; ++digit) {
+      const uint16_t* plane = planes.plane[digit];
+      for (size_t r = 0; r < n; ++r) scratch.picked[r] = plane[block[r]];
+      std::fill(scratch.picked.begin() + n, scratch.picked.begin() + 8 * pairs, uint16_t{0});
+      for (size_t p = 0; p < pairs; ++p)
+        Isa::tables(scratch.picked.data() + 8 * p, digit == planes.digits - 1 ? 128 : 0, scratch.g_tables.data() + 32 * p,
+                    scratch.h_tables.data() + 32 * p);
+      for (size_t v = 0; v < vectors; ++v)
+        Isa::accumulate(scratch.nibbles.data() + v * kPairs * 32, scratch.g_tables.data(), scratch.h_tables.data(), pairs,
+                        scratch.sums.data() + digit * chunks * kChunkSums + v * 64);
+    }
+  }
+
+  // Each group has put the bias of the signed digit, 128, into every one of its sums.
+  size_t groups = 0;
+  for (size_t first = 0; first < count; first += kScanRows)
+    groups += (std::min(kScanRows, count - first) + 7) / 8 * 2;
+  const double bias = 128.0 * static_cast<double>(groups);
+  double unit = 1.0;
+  for (int digit = 0; digit < planes.digits; ++digit, unit *= 64.0) {
+    const uint32_t* sums = scratch.sums.data() + digit * chunks * kChunkSums;
+    const double digit_bias = digit == planes.digits - 1 ? bias : 0.0;
+    for (size_t c = 0; c < chunks; ++c, sums += kChunkSums) {
+      double* gc = g + c * kChunk;
+      double* hc = h + c * kChunk;
+      for (size_t b = 0; b < 16; ++b)
+        for (size_t half = 0; half < 2; ++half)
+          for (size_t k = 0; k < 4; ++k) {
+            const size_t feature = 8 * b + 4 * half + k;
+            const double gs = unit * (static_cast<double>(sums[k * 64 + half * 16 + b]) - digit_bias);
+            const double hs = unit * static_cast<double>(sums[k * 64 + 32 + half * 16 + b]);
+            gc[feature] = digit == 0 ? gs : gc[feature] + gs;
+            hc[feature] = digit == 0 ? hs : hc[feature] + hs;
+          }
+    }
+  }
+}
+
+LBARN_TARGET BestSplit best_split(const double* g, const double* h, size_t features, double G, double H, double l2,
+                                  double* scratch) {
+  for (size_t j = 0; j < features; ++j) {
+    const double g1 = g[j], h1 = h[j];
+    const double g0 = G - g1, h0 = H - h1;
+    const double a = h0 + l2, b = h1 + l2;
+    const double score = (g0 * g0 * b + g1 * g1 * a) / (a * b);
+    scratch[j] = (h0 > 0.0) & (h1 > 0.0) ? score : 0.0;
+  }
+  int64_t best = 0;  // scores are not negative, so their bits are ordered as they are
+  for (size_t j = 0; j < features; ++j) best = std::max(best, bits_of(scratch[j]));
+  BestSplit split;
+  if (best == 0) return split;
+  while (bits_of(scratch[split.feature]) != best) ++split.feature;
+  split.gain = std::max(0.0, double_of(best) - G * G / (H + l2));
+  return split;
+}
+
+LBARN_TARGET size_t split_mask(uint64_t* mask, const uint64_t* column, uint64_t* ones, size_t words) {
+  for (size_t w = 0; w < words; ++w) {
+    ones[w] = mask[w] & column[w];
+    mask[w] &= ~column[w];
+  }
+  size_t count = 0;
+  for (size_t w = 0; w < words; ++w) count += static_cast<size_t>(__builtin_popcountll(ones[w]));
+  return count;
+}
+
+LBARN_TARGET size_t list_rows(const uint64_t* mask, size_t words, uint32_t* out) {
+  size_t count = 0;
+  for (size_t w = 0; w < words; ++w) {
+    uint64_t bits = mask[w];
+    if (bits == 0) continue;
+    const auto base = static_cast<uint32_t>(64 * w);
+    const auto n = static_cast<size_t>(__builtin_popcountll(bits));
+    // Eight at a time without asking whether there are so many: what is written past the end is written over.
+    for (size_t i = 0; i < n; i += 8)
+      for (size_t j = 0; j < 8; ++j) {
+        out[count + i + j] = base + static_cast<uint32_t>(bits ? __builtin_ctzll(bits) : 0);
+        bits &= bits - 1;
+      }
+    count += n;
+  }
+  return count;
+}
+
+constexpr size_t kMaxPlanes = 16;
+constexpr size_t kStackLeaves = 256;
+
+// The leaf of each of one block's rows. `masks` has room for a block of words per leaf.
+LBARN_TARGET LBARN_INLINE void assign_block(const uint64_t* columns, size_t column_words, const Tree& tree,
+                                            uint64_t* masks, uint16_t* leaf) {
+  std::fill(masks, masks + kBlockWords, ~uint64_t{0});
+  for (size_t k = 0; k < tree.n_splits; ++k) {
+    uint64_t* zeros = masks + tree.splits[k].leaf * kBlockWords;
+    uint64_t* ones = masks + (k + 1) * kBlockWords;
+    const uint64_t* column = columns + tree.splits[k].feature * column_words;
+    for (size_t w = 0; w < kBlockWords; ++w) {
+      const uint64_t m = zeros[w], c = column[w];
+      ones[w] = m & c;
+      zeros[w] = m & ~c;
+    }
+  }
+  // Bit b of a row's leaf index is set where the row is in any leaf whose index has that bit.
+  alignas(64) uint16_t planes[kMaxPlanes][kBlockRows / 16];
+  size_t n_planes = 0;
+  for (; (tree.n_splits >> n_planes) != 0; ++n_planes) {
+    uint64_t plane[kBlockWords] = {};
+    const size_t bit = size_t{1} << n_planes;
+    for (size_t l = bit; l <= tree.n_splits; l = (l + 1) | bit)
+      for (size_t w = 0; w < kBlockWords; ++w) plane[w] |= masks[l * kBlockWords + w];
+    std::memcpy(planes[n_planes], plane, sizeof plane);
+  }
+  alignas(32) static constexpr uint16_t kBit[16] = {1 << 0, 1 << 1, 1 << 2,  1 << 3,  1 << 4,  1 << 5,  1 << 6,  1 << 7,
+                                                    1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15};
+  for (size_t i = 0; i < kBlockRows / 16; ++i) {
+    uint16_t index[16] = {};
+    for (size_t p = 0; p < n_planes; ++p) {
+      const uint16_t plane = planes[p][i];
+      const auto value = static_cast<uint16_t>(1u << p);
+      for (size_t r = 0; r < 16; ++r)
+        index[r] = static_cast<uint16_t>(index[r] | ((plane & kBit[r]) == kBit[r] ? value : uint16_t{0}));
+    }
+    std::memcpy(leaf + 16 * i, index, sizeof index);
+  }
+}
+
+// Masks for the leaves of one block: on the stack where they fit.
+class LeafMasks {
+ public:
+  explicit LeafMasks(size_t leaves) {
+    if (leaves > kStackLeaves) heap_.resize(leaves * kBlockWords);
+  }
+  uint64_t* data() { return heap_.empty() ? stack_ : heap_.data(); }
+
+ private:
+  alignas(64) uint64_t stack_[kStackLeaves * kBlockWords];
+  std::vector<uint64_t> heap_;
+};
+
+LBARN_TARGET void assign_leaves(const Columns& columns, const Tree& tree, uint16_t* leaf) {
+  LeafMasks masks(tree.n_splits + 1);
+  for (size_t w = 0; w < columns.words; w += kBlockWords)
+    assign_block(columns.data + w, columns.words, tree, masks.data(), leaf + 64 * w);
+}
+
+LBARN_TARGET void sum_leaves(const RowState& state, const uint16_t* leaf, size_t leaves, LeafSum* sums) {
+  // Two sets of sums, so that neighbours in the same leaf do not wait for each other.
+  std::vector<LeafSum> other(leaves);
+  std::fill(sums, sums + leaves, LeafSum{});
+  const size_t padded = (state.rows + 1) / 2 * 2;
+  for (size_t i = 0; i < padded; i += 2) {
+    LeafSum& a = sums[leaf[i]];
+    a.g += state.g[i];
+    a.h += state.h[i];
+    LeafSum& b = other[leaf[i + 1]];
+    b.g += state.g[i + 1];
+    b.h += state.h[i + 1];
+  }
+  for (size_t l = 0; l < leaves; ++l) {
+    sums[l].g += other[l].g;
+    sums[l].h += other[l].h;
+  }
+}
+
+// One 64-row word of advance.
+template <bool kGradients, bool kWeighted>
+LBARN_TARGET LBARN_INLINE void advance_word(const RowState& state, size_t base, const uint16_t* leaf,
+                                            const int32_t* values, RoundSummary& summary) {
+  alignas(64) int32_t target[64];
+  const uint64_t y = state.target[base / 64];
+  const uint32_t halves[2] = {static_cast<uint32_t>(y), static_cast<uint32_t>(y >> 32)};
+  for (int half = 0; half < 2; ++half)
+    for (int r = 0; r < 32; ++r) target[32 * half + r] = static_cast<int32_t>((halves[half] >> r) & 1u);
+
+  int32_t* log_odds = state.log_odds + base;
+  for (size_t r = 0; r < 64; ++r) log_odds[r] += values[leaf[base + r]];
+
+  alignas(64) int64_t ll[64];
+  alignas(64) int32_t g[64], h[64];
+  for (size_t r = 0; r < 64; ++r) {
+    const int32_t f = log_odds[r];
+    const double u = std::fabs(static_cast<double>(f)) * kLogOddsUnit;
+    const double wrong = static_cast<double>(((f >> 31) + 1) ^ target[r]);  // 1 where the likelier value is not y
+    const Softplus s = softplus(u);
+    const double w = kWeighted ? state.weight[base + r] : 1.0;
+    ll[r] = round_to_int(-(wrong * u + s.log1p_exp) * (kWeighted ? w * kPerUnit : kPerUnit));
+    if (kGradients) {
+      const double residual = wrong + (1.0 - 2.0 * wrong) * s.minor;  // |y - p|
+      const double scale = kWeighted ? w * kPerUnit : kPerUnit;
+      const auto magnitude = static_cast<int32_t>(residual * scale + 0.5);
+      const int32_t sign = target[r] - 1;
+      g[r] = (magnitude ^ sign) - sign;
+      h[r] = static_cast<int32_t>(s.minor * (1.0 - s.minor) * scale + 0.5);
+    }
+  }
+  const size_t n = std::min<size_t>(64, state.rows - base);
+  for (size_t r = n; r < 64; ++r) g[r] = h[r] = 0, ll[r] = 0;
+  int64_t sum = 0;
+  for (size_t r = 0; r < 64; ++r) sum += ll[r];
+  summary.log_likelihood += sum;
+  if (kGradients) {
+    int32_t max_g = summary.max_g, max_h = summary.max_h;
+    for (size_t r = 0; r < 64; ++r) {
+      max_g = std::max(max_g, std::max(g[r], -g[r]));
+      max_h = std::max(max_h, h[r]);
+    }
+    summary.max_g = max_g;
+    summary.max_h = max_h;
+    std::memcpy(state.g + base, g, sizeof g);
+    std::memcpy(state.h + base, h, sizeof h);
+  }
+}
+
+template <bool kGradients>
+LBARN_TARGET RoundSummary advance_rows(const RowState& state, const uint16_t* leaf, const int32_t* values) {
+  RoundSummary summary;
+  if (state.weight)
+    for (size_t base = 0; base < state.rows; base += 64) advance_word<kGradients, true>(state, base, leaf, values, summary);
+  else
+    for (size_t base = 0; base < state.rows; base += 64) advance_word<kGradients, false>(state, base, leaf, values, summary);
+  return summary;
+}
+
+LBARN_TARGET RoundSummary advance(const RowState& state, const uint16_t* leaf, const int32_t* values) {
+  return advance_rows<true>(state, leaf, values);
+}
+
+LBARN_TARGET int64_t advance_score(const RowState& state, const uint16_t* leaf, const int32_t* values) {
+  return advance_rows<false>(state, leaf, values).log_likelihood;
+}
+
+// floor(x * scale + u) for 64 rows, u uniform on [0, 1) or 1/2; one digit needs no more than a float holds.
+template <class Real, int kDigits>
+LBARN_TARGET QuantisedTotals quantise_rows(size_t rows, const int32_t* g, const int32_t* h, int32_t max_g, int32_t max_h,
+                                           const Quantiser& how, uint16_t* const* planes, uint64_t* active) {
+  const Real g_scale = max_g ? static_cast<Real>(how.g_levels) / static_cast<Real>(max_g) : Real{0};
+  const Real h_scale = max_h ? static_cast<Real>(how.h_levels) / static_cast<Real>(max_h) : Real{0};
+  constexpr int32_t kOffset = 1 << (6 * kDigits);  // keeps the sum positive, so that truncation is floor
+  const auto offset = static_cast<Real>(kOffset);
+  const Real tiny = Real{1} / 65536, half = Real{0.5};
+  QuantisedTotals totals;
+  for (size_t base = 0; base < rows; base += 64) {
+    alignas(64) int32_t gq[64], hq[64];
+    alignas(64) uint8_t any[64];
+    for (size_t r = 0; r < 64; ++r) {
+      const uint32_t bits = row_bits(how.key, static_cast<uint32_t>(base + r));
+      const Real ug = (static_cast<Real>(static_cast<int32_t>(bits & 0xFFFF)) + half) * tiny;
+      const Real uh = (static_cast<Real>(static_cast<int32_t>(bits >> 16)) + half) * tiny;
+      const Real xg = static_cast<Real>(g[base + r]) * g_scale + (how.stochastic ? ug : half);
+      const Real xh = static_cast<Real>(h[base + r]) * h_scale + (how.stochastic ? uh : half);
+      gq[r] = static_cast<int32_t>(xg + offset) - kOffset;
+      hq[r] = static_cast<int32_t>(xh);
+    }
+    int32_t g_sum = 0, h_sum = 0;  // 64 values of 24 bits fit
+    for (size_t r = 0; r < 64; ++r) {
+      gq[r] = std::min(std::max(gq[r], -how.g_levels), how.g_levels);
+      hq[r] = std::min(hq[r], how.h_levels);
+      g_sum += gq[r];
+      h_sum += hq[r];
+      any[r] = (gq[r] | hq[r]) != 0;
+    }
+    totals.g += g_sum;
+    totals.h += h_sum;
+    for (int k = 0; k < kDigits; ++k) {
+      const bool top = k == kDigits - 1;
+      uint16_t* plane = planes[k] + base;
+      for (size_t r = 0; r < 64; ++r) {
+        const int32_t gd = top ? (gq[r] >> (6 * k)) & 0xFF : (gq[r] >> (6 * k)) & 63;
+        const int32_t hd = (hq[r] >> (6 * k)) & 63;
+        plane[r] = static_cast<uint16_t>(gd | (hd << 8));
+      }
+    }
+    uint64_t word = 0;
+    for (size_t r8 = 0; r8 < 8; ++r8) {
+      uint64_t bytes;
+      std::memcpy(&bytes, any + 8 * r8, 8);
+      word |= ((bytes * 0x0102040810204080ULL) >> 56) << (8 * r8);
+    }
+    active[base / 64] = word;
+  }
+  return totals;
+}
+
+LBARN_TARGET QuantisedTotals quantise(size_t rows, const int32_t* g, const int32_t* h, int32_t max_g, int32_t max_h,
+                                      const Quantiser& how, uint16_t* const* planes, uint64_t* active) {
+  if (how.digits == 1) return quantise_rows<float, 1>(rows, g, h, max_g, max_h, how, planes, active);
+  if (how.digits == 2) return quantise_rows<double, 2>(rows, g, h, max_g, max_h, how, planes, active);
+  return quantise_rows<double, 4>(rows, g, h, max_g, max_h, how, planes, active);
+}
+
+LBARN_TARGET void add_trees(const Columns& columns, const TreesView& trees, int32_t* log_odds) {
+  size_t most_leaves = 1;
+  for (size_t t = 0; t < trees.count; ++t) most_leaves = std::max(most_leaves, trees.tree(t).n_splits + 1);
+  LeafMasks masks(most_leaves);
+  alignas(64) uint16_t leaf[kBlockRows];
+  for (size_t w = 0; w < columns.words; w += kBlockWords) {
+    int32_t* f = log_odds + 64 * w;
+    for (size_t t = 0; t < trees.count; ++t) {
+      const Tree tree = trees.tree(t);
+      assign_block(columns.data + w, columns.words, tree, masks.data(), leaf);
+      for (size_t r = 0; r < kBlockRows; ++r) f[r] += tree.values[leaf[r]];
+    }
+  }
+}
+
+constexpr Kernels kKernels = {Isa::kName, histogram, best_split, split_mask, list_rows, assign_leaves, sum_leaves,
+                              advance,    advance_score, quantise, add_trees};
+
+}  // namespace
+}  // namespace lbarn

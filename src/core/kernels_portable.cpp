@@ -1,0 +1,60 @@
+// The path that every machine has.
+#include <cstddef>
+#include <cstdint>
+
+#define LBARN_TARGET
+
+namespace lbarn {
+namespace {
+
+struct Isa {
+  static constexpr const char* kName = "portable";
+
+  static void interleave(const uint8_t* const* row, size_t byte, uint8_t* out, size_t stride) {
+    for (size_t group = 0; group < 2; ++group)
+      for (size_t b = 0; b < 16; ++b) {
+        const unsigned r0 = row[4 * group][byte + b], r1 = row[4 * group + 1][byte + b];
+        const unsigned r2 = row[4 * group + 2][byte + b], r3 = row[4 * group + 3][byte + b];
+        for (size_t k = 0; k < 4; ++k)
+          out[k * stride + 16 * group + b] = static_cast<uint8_t>(((r0 >> k) & 0x11) | (((r1 >> k) & 0x11) << 1) |
+                                                                  (((r2 >> k) & 0x11) << 2) | (((r3 >> k) & 0x11) << 3));
+      }
+  }
+
+  static void tables(const uint16_t* digits, int bias, uint8_t* g, uint8_t* h) {
+    for (size_t group = 0; group < 2; ++group)
+      for (size_t subset = 0; subset < 16; ++subset) {
+        unsigned g_sum = static_cast<unsigned>(bias), h_sum = 0;
+        for (size_t r = 0; r < 4; ++r)
+          if (subset >> r & 1) {
+            g_sum += digits[4 * group + r] & 0xFF;
+            h_sum += digits[4 * group + r] >> 8;
+          }
+        g[16 * group + subset] = static_cast<uint8_t>(g_sum);
+        h[16 * group + subset] = static_cast<uint8_t>(h_sum);
+      }
+  }
+
+  static void accumulate(const uint8_t* nibbles, const uint8_t* g, const uint8_t* h, size_t pairs, uint32_t* sums) {
+    for (size_t half_pair = 0; half_pair < 2 * pairs; ++half_pair) {
+      const uint8_t* v = nibbles + 16 * half_pair;
+      const uint8_t* gt = g + 16 * half_pair;
+      const uint8_t* ht = h + 16 * half_pair;
+      for (size_t b = 0; b < 16; ++b) {
+        sums[b] += gt[v[b] & 15];
+        sums[16 + b] += gt[v[b] >> 4];
+        sums[32 + b] += ht[v[b] & 15];
+        sums[48 + b] += ht[v[b] >> 4];
+      }
+    }
+  }
+};
+
+}  // namespace
+}  // namespace lbarn
+
+#include "kernels_body.hpp"
+
+namespace lbarn {
+const Kernels& portable_kernels() { return kKernels; }
+}  // namespace lbarn

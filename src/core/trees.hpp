@@ -1,0 +1,49 @@
+// A conditional's trees as flat arrays, in the order in which their leaves were split.
+//
+// A tree starts as leaf 0. Its split k takes leaf `split_leaf` apart by a feature: rows with a 0 stay in that leaf, rows
+// with a 1 move to the new leaf k + 1. So a tree of n splits has leaves 0..n, needs no child pointers, cannot contain a
+// cycle, and is walked for many rows at once by one and / and-not per split.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace lbarn {
+
+struct Split {
+  uint16_t leaf;
+  uint16_t feature;
+};
+
+// A view of one tree: n splits and n + 1 leaf values.
+struct Tree {
+  const Split* splits;
+  size_t n_splits;
+  const int32_t* values;
+};
+
+// Trees that somebody else owns.
+struct TreesView {
+  const Split* splits;
+  const int32_t* values;
+  const int64_t* offsets;
+  size_t count;
+
+  Tree tree(size_t t) const {
+    return {splits + offsets[t], static_cast<size_t>(offsets[t + 1] - offsets[t]), values + offsets[t] + t};
+  }
+};
+
+struct Trees {
+  std::vector<Split> splits;
+  std::vector<float> gains;      // one per split, from true sums
+  std::vector<int32_t> values;   // leaf values, units of 2^-20
+  std::vector<int64_t> offsets;  // offsets[t]: splits before tree t; its leaves start at offsets[t] + t
+
+  Trees() : offsets(1, 0) {}
+  size_t count() const { return offsets.size() - 1; }
+  TreesView view() const { return {splits.data(), values.data(), offsets.data(), count()}; }
+};
+
+}  // namespace lbarn
