@@ -70,14 +70,13 @@ TreesView trees_of(const In2<uint16_t>& splits, const In1<int32_t>& values, cons
   return {reinterpret_cast<const Split*>(splits.data()), values.data(), offsets.data(), count};
 }
 
-nb::tuple boost_conditional(const In2<uint8_t>& rows, const In2<uint64_t>& columns, const Weight& weight,
+nb::tuple boost_conditional(const In2<uint64_t>& columns, size_t n_rows, const Weight& weight,
                             const In2<uint64_t>& valid_columns, size_t n_valid, const Weight& valid_weight, size_t position,
                             size_t max_leaves, double learning_rate, size_t rounds, bool exact, int split_bits, bool gradient,
                             double min_gain, double l2, uint64_t seed, size_t patience, const CancelFlag& cancel,
                             const In2<uint16_t>& splits, const In1<float>& gains, const In1<int32_t>& values,
                             const In1<int64_t>& offsets, const In1<double>& train_curve, const In1<double>& valid_curve) {
-  const Rows r = rows_of(rows);
-  const Sample train = sample_of(columns, r.count, weight), valid = sample_of(valid_columns, n_valid, valid_weight);
+  const Sample train = sample_of(columns, n_rows, weight), valid = sample_of(valid_columns, n_valid, valid_weight);
   require(position < columns.shape(0) && position < valid_columns.shape(0), "position: no such column");
   const TreesView given = trees_of(splits, values, offsets);
   BoostingResult result;
@@ -90,7 +89,7 @@ nb::tuple boost_conditional(const In2<uint8_t>& rows, const In2<uint64_t>& colum
   const BoostingParams params{max_leaves, learning_rate, rounds, exact, split_bits, gradient, min_gain, l2, seed, patience};
   {
     nb::gil_scoped_release released;
-    boost(r, train, valid, position, params, cancel, result);
+    boost(train, valid, position, params, cancel, result);
   }
   const size_t n_splits = result.trees.splits.size();
   return nb::make_tuple(give<Split, uint16_t>(std::move(result.trees.splits), {n_splits, 2}),
@@ -167,21 +166,27 @@ Out<uint64_t> transposed(const In2<uint8_t>& rows, size_t n_columns) {
   return give(std::move(out), {n_columns, words});
 }
 
-nb::tuple histogram_of(const In2<uint8_t>& rows, const In1<uint32_t>& index, const In2<uint16_t>& digits, size_t features) {
+nb::tuple histogram_of(const In2<uint8_t>& rows, const In1<uint32_t>& index, const In2<uint16_t>& digits) {
   const Rows r = rows_of(rows);
-  require(digits.shape(0) >= 1 && digits.shape(0) <= kMaxDigits && digits.shape(1) == r.count && features <= 8 * r.stride,
-          "histogram: bad shapes");
+  require(digits.shape(0) >= 1 && digits.shape(0) <= kMaxDigits && digits.shape(1) == r.count, "histogram: bad shapes");
   for (size_t i = 0; i < index.shape(0); ++i) require(index.data()[i] < r.count, "index: no such row");
   DigitPlanes planes;
   planes.digits = static_cast<int>(digits.shape(0));
   for (int k = 0; k < planes.digits; ++k) planes.plane[k] = digits.data() + static_cast<size_t>(k) * r.count;
-  std::vector<double> g((features + 127) / 128 * 128), h(g.size());
+  std::vector<uint32_t> list(index.data(), index.data() + index.shape(0));
+  list.resize(list.size() + 8);
+  const size_t slots = scan_slots(r);
+  std::vector<double> g(slots), h(slots), g_out(slots), h_out(slots);
   HistogramScratch scratch;
   {
     nb::gil_scoped_release released;
-    kernels().histogram(r, index.data(), index.shape(0), planes, features, scratch, g.data(), h.data());
+    kernels().histogram(r, list.data(), index.shape(0), planes, scratch, g.data(), h.data());
+    for (size_t s = 0; s < slots; ++s) {
+      g_out[feature_of_slot(s)] = g[s];
+      h_out[feature_of_slot(s)] = h[s];
+    }
   }
-  return nb::make_tuple(give(std::move(g), {features}), give(std::move(h), {features}));
+  return nb::make_tuple(give(std::move(g_out)), give(std::move(h_out)));
 }
 
 }  // namespace
@@ -198,7 +203,7 @@ NB_MODULE(_core, m) {
   m.def("simd_paths", &available_kernels);
   m.def("choose_simd_path", &choose_kernels, "name"_a);
   m.def("transpose", &transposed, "rows"_a, "n_columns"_a);
-  m.def("boost", &boost_conditional, "rows"_a, "columns"_a, "weight"_a.none(), "valid_columns"_a, "n_valid"_a,
+  m.def("boost", &boost_conditional, "columns"_a, "n_rows"_a, "weight"_a.none(), "valid_columns"_a, "n_valid"_a,
         "valid_weight"_a.none(), "position"_a, "max_leaves"_a, "learning_rate"_a, "rounds"_a, "exact"_a, "split_bits"_a,
         "gradient"_a, "min_gain"_a, "l2"_a, "seed"_a, "patience"_a, "cancel"_a, "splits"_a, "gains"_a, "values"_a, "offsets"_a,
         "train_curve"_a, "valid_curve"_a);
@@ -209,5 +214,5 @@ NB_MODULE(_core, m) {
   m.def("log_odds", &log_odds, "columns"_a, "n_rows"_a, "splits"_a, "values"_a, "offsets"_a);
   m.def("log_likelihoods", &log_likelihoods, "log_odds"_a, "target"_a);
   m.def("probabilities", &probabilities, "log_odds"_a);
-  m.def("histogram", &histogram_of, "rows"_a, "index"_a, "digits"_a, "features"_a);
+  m.def("histogram", &histogram_of, "rows"_a, "index"_a, "digits"_a);
 }

@@ -17,6 +17,30 @@ uint64_t transpose8(uint64_t x) {
 
 }  // namespace
 
+Predictors::Predictors(const Columns& columns, size_t position) {
+  for (size_t j = 0; j < position; ++j) {
+    const uint64_t* column = columns.column(j);
+    size_t ones = 0;
+    for (size_t w = 0; w < columns.words; ++w) ones += static_cast<size_t>(__builtin_popcountll(column[w]));
+    if (ones > 0 && ones < columns.rows) position_.push_back(static_cast<uint16_t>(j));
+  }
+  const size_t stride = (count() + 8 * kScanBytes - 1) / (8 * kScanBytes) * kScanBytes;
+  data_.resize(columns.padded_rows() * stride + kCacheLine);
+  const auto misaligned = reinterpret_cast<uintptr_t>(data_.data()) % kCacheLine;
+  uint8_t* start = data_.data() + (misaligned ? kCacheLine - misaligned : 0);
+  view_ = {start, columns.rows, stride};
+  for (size_t first = 0; first < count(); first += 8) {
+    const size_t n = std::min<size_t>(8, count() - first);
+    for (size_t w = 0; w < columns.words; ++w)
+      for (size_t r8 = 0; r8 < 64; r8 += 8) {
+        uint64_t square = 0;
+        for (size_t c = 0; c < n; ++c) square |= (columns.column(position_[first + c])[w] >> r8 & 0xFF) << (8 * c);
+        square = transpose8(square);
+        for (size_t r = 0; r < 8; ++r) start[(64 * w + r8 + r) * stride + first / 8] = static_cast<uint8_t>(square >> (8 * r));
+      }
+  }
+}
+
 void transpose(const Rows& rows, size_t columns, uint64_t* out) {
   const size_t words = column_words(rows.count);
   const size_t column_bytes = (columns + 7) / 8;

@@ -8,10 +8,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace lbarn {
 
 constexpr size_t kRowAlign = 32;     // bytes
+constexpr size_t kScanBytes = 16;    // the histogram reads rows in pieces of so many bytes
+constexpr size_t kCacheLine = 64;
 constexpr size_t kBlockWords = 8;   // words of a column per block: one cache line
 constexpr size_t kBlockRows = 512;
 
@@ -35,6 +38,21 @@ struct Columns {
 inline size_t column_words(size_t rows) {
   return (rows + kBlockRows - 1) / kBlockRows * kBlockWords;
 }
+
+// The predictors of one problem, as rows for its many scans: the columns before `position` that are not constant (no
+// split can use the others), close together, aligned, and nothing else.
+class Predictors {
+ public:
+  Predictors(const Columns& columns, size_t position);
+  const Rows& rows() const { return view_; }
+  size_t count() const { return position_.size(); }
+  uint16_t position(size_t predictor) const { return position_[predictor]; }  // ascending
+
+ private:
+  std::vector<uint16_t> position_;
+  std::vector<uint8_t> data_;
+  Rows view_;
+};
 
 // Writes the first `columns` columns of `rows` into `out`, which holds columns * column_words(rows.count) zeroed words.
 void transpose(const Rows& rows, size_t columns, uint64_t* out);

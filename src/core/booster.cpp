@@ -5,7 +5,6 @@
 
 #include "fixed_point.hpp"
 #include "grower.hpp"
-#include "logistic.hpp"
 
 namespace lbarn {
 namespace {
@@ -30,18 +29,18 @@ class Walker {
     }
     for (size_t i = 0; i < n; ++i) unequal_ = unequal_ || (sample.weight[i] > 0.0 && sample.weight[i] != largest);
     if (!unequal_ && kept == n) return;
-    weight_.assign(columns_.padded_rows(), 0.0);
+    weight_.assign(columns_.padded_rows(), 0.0f);
     if (unequal_) {
       const double to_mean_one = static_cast<double>(kept) / sum;
       int exponent;
       std::frexp(largest * to_mean_one, &exponent);
       scale_ = std::ldexp(1.0, exponent);
-      for (size_t i = 0; i < n; ++i) weight_[i] = sample.weight[i] * to_mean_one / scale_;
+      for (size_t i = 0; i < n; ++i) weight_[i] = static_cast<float>(sample.weight[i] * to_mean_one / scale_);
     } else {
-      for (size_t i = 0; i < n; ++i) weight_[i] = sample.weight[i] > 0.0 ? 1.0 : 0.0;
+      for (size_t i = 0; i < n; ++i) weight_[i] = sample.weight[i] > 0.0 ? 1.0f : 0.0f;
     }
     total_weight_ = 0.0;
-    for (size_t i = 0; i < n; ++i) total_weight_ += weight_[i];
+    for (size_t i = 0; i < n; ++i) total_weight_ += static_cast<double>(weight_[i]);
   }
 
   RowState state() {
@@ -67,7 +66,7 @@ class Walker {
   std::vector<int32_t> weights_as_hessian() const {
     std::vector<int32_t> h(columns_.padded_rows(), 0);
     for (size_t i = 0; i < columns_.rows; ++i)
-      h[i] = static_cast<int32_t>((weight_.empty() ? 1.0 : weight_[i]) * kPerUnit + 0.5);
+      h[i] = static_cast<int32_t>((weight_.empty() ? 1.0 : static_cast<double>(weight_[i])) * kPerUnit + 0.5);
     return h;
   }
   bool unequal_weights() const { return unequal_; }
@@ -82,7 +81,7 @@ class Walker {
   std::vector<int32_t> log_odds_;
   std::vector<uint16_t> leaf_;
   std::vector<int32_t> g_, h_;
-  std::vector<double> weight_;
+  std::vector<float> weight_;
   bool unequal_ = false;  // among the rows that have any weight
   double scale_ = 1.0;
   double total_weight_;
@@ -98,7 +97,7 @@ int32_t leaf_value(const LeafSum& sum, double learning_rate, double l2) {
   if (sum.h <= 0) return 0;
   const double value = learning_rate / kLogOddsUnit * static_cast<double>(sum.g) / (static_cast<double>(sum.h) + l2);
   const auto clip = static_cast<double>(kMaxLeaf);
-  return static_cast<int32_t>(round_to_int(std::min(std::max(value, -clip), clip)));
+  return static_cast<int32_t>(std::llround(std::min(std::max(value, -clip), clip)));
 }
 
 // Values of the leaves from their sums. A tree that would let the log-odds outgrow 31 bits gets zeros.
@@ -156,7 +155,7 @@ constexpr int32_t kNoTree = 0;  // the value of the only leaf before the first t
 
 }  // namespace
 
-void boost(const Rows& rows, const Sample& train, const Sample& valid, size_t position, const BoostingParams& params,
+void boost(const Sample& train, const Sample& valid, size_t position, const BoostingParams& params,
            const CancelFlag& cancel, BoostingResult& result) {
   const Kernels& k = kernels();
   Trees& trees = result.trees;
@@ -182,7 +181,7 @@ void boost(const Rows& rows, const Sample& train, const Sample& valid, size_t po
   planes.digits = how.digits;
   for (int d = 0; d < how.digits; ++d) planes.plane[d] = plane_data[d] = digits[d].data();
 
-  Grower grower(k, rows, train.columns, position);
+  Grower grower(k, train.columns, position);
   std::vector<LeafSum> sums;
   int64_t headroom = headroom_after(trees.view());
   const double true_l2 = params.l2 / training.scale() * kPerUnit;  // in units of the summed h

@@ -44,8 +44,8 @@ struct BoostingResult {
 };
 
 // Adds rounds to `result` up to params.rounds. Curves grow with the trees and start at t = 0 when it is empty.
-// `rows` and `train` are the same data in its two layouts; `valid` may have no rows.
-void boost(const Rows& rows, const Sample& train, const Sample& valid, size_t position, const BoostingParams& params,
+// `valid` may have no rows.
+void boost(const Sample& train, const Sample& valid, size_t position, const BoostingParams& params,
            const CancelFlag& cancel, BoostingResult& result);
 
 // New leaf values for the same splits, round by round, into `values`; the curve of the data that they come from.

@@ -18,35 +18,34 @@ struct Candidate {
 
 }  // namespace
 
-Grower::Grower(const Kernels& kernels, const Rows& rows, const Columns& columns, size_t features)
-    : kernels_(kernels), rows_(rows), columns_(columns), features_(features), index_(columns.padded_rows() + 64),
-      scores_(features) {}
+Grower::Grower(const Kernels& kernels, const Columns& columns, size_t position)
+    : kernels_(kernels), columns_(columns), predictors_(columns, position), index_(columns.padded_rows() + 64),
+      scores_(scan_slots(predictors_.rows())) {}
 
 void Grower::scan(Leaf& leaf, const DigitPlanes& planes) {
   const size_t count = kernels_.list_rows(leaf.mask.data(), columns_.words, index_.data());
-  kernels_.histogram(rows_, index_.data(), count, planes, features_, scratch_, leaf.g.data(), leaf.h.data());
+  kernels_.histogram(predictors_.rows(), index_.data(), count, planes, scratch_, leaf.g.data(), leaf.h.data());
 }
 
 void Grower::search(Leaf& leaf, double l2) {
   leaf.best = BestSplit{};
   if (leaf.rows > 1 && leaf.h_total > 0.0)
-    leaf.best = kernels_.best_split(leaf.g.data(), leaf.h.data(), features_, leaf.g_total, leaf.h_total, l2, scores_.data());
+    leaf.best = kernels_.best_split(leaf.g.data(), leaf.h.data(), scores_.size(), leaf.g_total, leaf.h_total, l2, scores_.data());
 }
 
 const std::vector<Split>& Grower::grow(const DigitPlanes& planes, const uint64_t* active, QuantisedTotals totals,
                                        const GrowthLimits& limits) {
-  const size_t padded_features = (features_ + 127) / 128 * 128;
   const auto leaf_at = [&](size_t i) -> Leaf& {
     if (i == leaves_.size()) {
       leaves_.emplace_back();
       leaves_[i].mask.resize(columns_.words);
-      leaves_[i].g.resize(padded_features);
-      leaves_[i].h.resize(padded_features);
+      leaves_[i].g.resize(scores_.size());
+      leaves_[i].h.resize(scores_.size());
     }
     return leaves_[i];
   };
   splits_.clear();
-  if (features_ == 0 || totals.h <= 0) return splits_;
+  if (predictors_.count() == 0 || totals.h <= 0) return splits_;
 
   Leaf& root = leaf_at(0);
   std::copy(active, active + columns_.words, root.mask.begin());
@@ -66,14 +65,15 @@ const std::vector<Split>& Grower::grow(const DigitPlanes& planes, const uint64_t
     leaf_at(child);
     Leaf& zeros = leaves_[parent];
     Leaf& ones = leaves_[child];
-    const uint32_t feature = zeros.best.feature;
-    splits_.push_back({static_cast<uint16_t>(parent), static_cast<uint16_t>(feature)});
+    const uint16_t feature = predictors_.position(zeros.best.feature);
+    const size_t slot = slot_of_feature(zeros.best.feature);
+    splits_.push_back({static_cast<uint16_t>(parent), feature});
     if (splits_.size() + 1 == limits.max_leaves) break;
 
     ones.rows = kernels_.split_mask(zeros.mask.data(), columns_.column(feature), ones.mask.data(), columns_.words);
     zeros.rows -= ones.rows;
-    ones.g_total = zeros.g[feature];
-    ones.h_total = zeros.h[feature];
+    ones.g_total = zeros.g[slot];
+    ones.h_total = zeros.h[slot];
     zeros.g_total -= ones.g_total;
     zeros.h_total -= ones.h_total;
 
@@ -87,8 +87,8 @@ const std::vector<Split>& Grower::grow(const DigitPlanes& planes, const uint64_t
     Leaf& smaller = scan_ones ? ones : zeros;
     Leaf& larger = scan_ones ? zeros : ones;
     scan(smaller, planes);
-    for (size_t j = 0; j < features_; ++j) larger.g[j] -= smaller.g[j];
-    for (size_t j = 0; j < features_; ++j) larger.h[j] -= smaller.h[j];
+    for (size_t j = 0; j < scores_.size(); ++j) larger.g[j] -= smaller.g[j];
+    for (size_t j = 0; j < scores_.size(); ++j) larger.h[j] -= smaller.h[j];
     search(zeros, limits.l2);
     search(ones, limits.l2);
     if (zeros.best.gain > limits.min_gain) queue.push({zeros.best.gain, parent});

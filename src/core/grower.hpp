@@ -16,7 +16,7 @@ struct GrowthLimits {
 
 class Grower {
  public:
-  Grower(const Kernels& kernels, const Rows& rows, const Columns& columns, size_t features);
+  Grower(const Kernels& kernels, const Columns& columns, size_t position);
 
   // The splits of a tree on the rows of `active`; no row outside it has a digit set.
   const std::vector<Split>& grow(const DigitPlanes& planes, const uint64_t* active, QuantisedTotals totals,
@@ -35,9 +35,8 @@ class Grower {
   void search(Leaf& leaf, double l2);
 
   const Kernels& kernels_;
-  Rows rows_;
   Columns columns_;
-  size_t features_;
+  Predictors predictors_;
   std::vector<Leaf> leaves_;  // kept from tree to tree
   std::vector<uint32_t> index_;
   std::vector<double> scores_;

@@ -28,6 +28,15 @@ struct HistogramScratch {
   std::vector<uint32_t> sums;
 };
 
+// The histogram's order. Slot 128 c + 32 k + 16 half + b is bit 128 c + 8 b + 4 half + k of the rows.
+constexpr size_t scan_slots(const Rows& rows) { return 8 * rows.stride; }
+constexpr size_t feature_of_slot(size_t slot) {
+  return slot / 128 * 128 + slot % 16 * 8 + slot / 16 % 2 * 4 + slot / 32 % 4;
+}
+constexpr size_t slot_of_feature(size_t feature) {
+  return feature / 128 * 128 + feature % 4 * 32 + feature / 4 % 2 * 16 + feature / 8 % 16;
+}
+
 struct BestSplit {
   double gain = 0.0;
   uint32_t feature = 0;
@@ -42,7 +51,7 @@ struct LeafSum {
 struct RowState {
   size_t rows;
   const uint64_t* target;
-  const double* weight;
+  const float* weight;
   int32_t* log_odds;
   int32_t* g;
   int32_t* h;
@@ -69,14 +78,14 @@ struct QuantisedTotals {
 struct Kernels {
   const char* name;
 
-  // Sums of the quantised g and h over the listed rows with x_j = 1, for j < features. `g` and `h` have room for
-  // features rounded up to 128, and hold integers.
-  void (*histogram)(const Rows& rows, const uint32_t* index, size_t count, const DigitPlanes& planes, size_t features,
-                    HistogramScratch& scratch, double* g, double* h);
+  // Sums of the quantised g and h over the listed rows with a 1, for every bit of the rows: integers, in scan order.
+  // `index` has room for 8 more entries than `count`, which are written.
+  void (*histogram)(const Rows& rows, uint32_t* index, size_t count, const DigitPlanes& planes, HistogramScratch& scratch,
+                    double* g, double* h);
 
   // The split of a node with totals G, H of greatest gain, the lowest feature among equals; gain 0 where none exists.
-  BestSplit (*best_split)(const double* g, const double* h, size_t features, double G, double H, double l2,
-                          double* scratch);
+  // `g`, `h` and `scratch` have `slots` entries, in scan order.
+  BestSplit (*best_split)(const double* g, const double* h, size_t slots, double G, double H, double l2, double* scratch);
 
   // zeros = mask & ~column in place, ones = mask & column; the number of rows in `ones`.
   size_t (*split_mask)(uint64_t* mask, const uint64_t* column, uint64_t* ones, size_t words);

@@ -7,15 +7,43 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "inline.hpp"
+
 #define LBARN_TARGET __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
 
 namespace lbarn {
 namespace {
 
+// Sums of 32 bytes in 16-bit lanes: `all` holds even + 256 * odd (mod 2^16), `odd` the odd bytes.
+struct Lanes {
+  __m256i all, odd;
+
+  LBARN_TARGET LBARN_INLINE Lanes() : all(_mm256_setzero_si256()), odd(_mm256_setzero_si256()) {}
+
+  LBARN_TARGET LBARN_INLINE void add(__m256i bytes) {
+    all = _mm256_add_epi16(all, bytes);
+    odd = _mm256_add_epi16(odd, _mm256_srli_epi16(bytes, 8));
+  }
+
+  // Adds the sums of byte b and byte 16 + b to sums[b].
+  LBARN_TARGET LBARN_INLINE void flush(uint32_t* sums) const {
+    const __m256i even = _mm256_sub_epi16(all, _mm256_slli_epi16(odd, 8));
+    const __m256i e = _mm256_add_epi32(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(even)),
+                                       _mm256_cvtepu16_epi32(_mm256_extracti128_si256(even, 1)));
+    const __m256i o = _mm256_add_epi32(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(odd)),
+                                       _mm256_cvtepu16_epi32(_mm256_extracti128_si256(odd, 1)));
+    const __m256i low = _mm256_unpacklo_epi32(e, o), high = _mm256_unpackhi_epi32(e, o);
+    auto* out = reinterpret_cast<__m256i*>(sums);
+    _mm256_storeu_si256(out, _mm256_add_epi32(_mm256_loadu_si256(out), _mm256_permute2x128_si256(low, high, 0x20)));
+    ++out;
+    _mm256_storeu_si256(out, _mm256_add_epi32(_mm256_loadu_si256(out), _mm256_permute2x128_si256(low, high, 0x31)));
+  }
+};
+
 struct Isa {
   static constexpr const char* kName = "avx2";
 
-  LBARN_TARGET static __m256i two_rows(const uint8_t* low, const uint8_t* high) {
+  LBARN_TARGET LBARN_INLINE static __m256i two_rows(const uint8_t* low, const uint8_t* high) {
     const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(low));
     const __m128i b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(high));
     return _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1);
@@ -23,12 +51,12 @@ struct Isa {
 
   // (a & keep) | ((b & keep) << shift), and the same of the bits that were not kept.
   template <int kShift>
-  LBARN_TARGET static void butterfly(__m256i a, __m256i b, __m256i keep, __m256i& low, __m256i& high) {
+  LBARN_TARGET LBARN_INLINE static void butterfly(__m256i a, __m256i b, __m256i keep, __m256i& low, __m256i& high) {
     low = _mm256_or_si256(_mm256_and_si256(a, keep), _mm256_slli_epi16(_mm256_and_si256(b, keep), kShift));
     high = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(a, kShift), keep), _mm256_andnot_si256(keep, b));
   }
 
-  LBARN_TARGET static void interleave(const uint8_t* const* row, size_t byte, uint8_t* out, size_t stride) {
+  LBARN_TARGET LBARN_INLINE static void interleave(const uint8_t* const* row, size_t byte, uint8_t* out, size_t stride) {
     const __m256i r0 = two_rows(row[0] + byte, row[4] + byte), r1 = two_rows(row[1] + byte, row[5] + byte);
     const __m256i r2 = two_rows(row[2] + byte, row[6] + byte), r3 = two_rows(row[3] + byte, row[7] + byte);
     const __m256i m1 = _mm256_set1_epi8(0x55), m2 = _mm256_set1_epi8(0x33);
@@ -44,7 +72,7 @@ struct Isa {
   }
 
   // Byte `row_byte` of each entry whose subset has that row, else zero.
-  LBARN_TARGET static __m256i chosen(__m256i digits, int row, int byte) {
+  LBARN_TARGET LBARN_INLINE static __m256i chosen(__m256i digits, int row, int byte) {
     const __m256i subset = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7,
                                             8, 9, 10, 11, 12, 13, 14, 15);
     const __m256i bit = _mm256_set1_epi8(static_cast<char>(1 << row));
@@ -54,7 +82,7 @@ struct Isa {
     return _mm256_shuffle_epi8(digits, _mm256_or_si256(from, absent));
   }
 
-  LBARN_TARGET static void tables(const uint16_t* digits, int bias, uint8_t* g, uint8_t* h) {
+  LBARN_TARGET LBARN_INLINE static void tables(const uint16_t* digits, int bias, uint8_t* g, uint8_t* h) {
     const __m256i d = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(digits)));
     const __m256i g_sum = _mm256_add_epi8(_mm256_add_epi8(chosen(d, 0, 0), chosen(d, 1, 0)),
                                           _mm256_add_epi8(chosen(d, 2, 0), chosen(d, 3, 0)));
@@ -64,46 +92,42 @@ struct Isa {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(h), h_sum);
   }
 
-  // 16-bit lanes of `all` hold even + 256 * odd (mod 2^16), those of `odd` the odd bytes; both groups to 32 bits.
-  LBARN_TARGET static void flush(__m256i all, __m256i odd, uint32_t* sums) {
-    const __m256i even = _mm256_sub_epi16(all, _mm256_slli_epi16(odd, 8));
-    const __m256i e = _mm256_add_epi32(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(even)),
-                                       _mm256_cvtepu16_epi32(_mm256_extracti128_si256(even, 1)));
-    const __m256i o = _mm256_add_epi32(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(odd)),
-                                       _mm256_cvtepu16_epi32(_mm256_extracti128_si256(odd, 1)));
-    const __m256i low = _mm256_unpacklo_epi32(e, o), high = _mm256_unpackhi_epi32(e, o);
-    auto* out = reinterpret_cast<__m256i*>(sums);
-    _mm256_storeu_si256(out, _mm256_add_epi32(_mm256_loadu_si256(out), _mm256_permute2x128_si256(low, high, 0x20)));
-    ++out;
-    _mm256_storeu_si256(out, _mm256_add_epi32(_mm256_loadu_si256(out), _mm256_permute2x128_si256(low, high, 0x31)));
-  }
-
-  LBARN_TARGET static void accumulate(const uint8_t* nibbles, const uint8_t* g, const uint8_t* h, size_t pairs,
-                                      uint32_t* sums) {
+  LBARN_TARGET LBARN_INLINE static void accumulate(const uint8_t* nibbles, const uint8_t* g, const uint8_t* h, size_t pairs,
+                                      uint32_t* g_sums, uint32_t* h_sums) {
     const __m256i low_nibble = _mm256_set1_epi8(0x0F);
-    __m256i g_low = _mm256_setzero_si256(), g_low_odd = g_low, g_high = g_low, g_high_odd = g_low;
-    __m256i h_low = g_low, h_low_odd = g_low, h_high = g_low, h_high_odd = g_low;
+    Lanes g_low, g_high, h_low, h_high;
     for (size_t p = 0; p < pairs; ++p) {
       const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(nibbles + 32 * p));
-      const __m256i gt = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(g + 32 * p));
-      const __m256i ht = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(h + 32 * p));
       const __m256i low = _mm256_and_si256(v, low_nibble);
       const __m256i high = _mm256_and_si256(_mm256_srli_epi16(v, 4), low_nibble);
-      const __m256i gl = _mm256_shuffle_epi8(gt, low), gh = _mm256_shuffle_epi8(gt, high);
-      const __m256i hl = _mm256_shuffle_epi8(ht, low), hh = _mm256_shuffle_epi8(ht, high);
-      g_low = _mm256_add_epi16(g_low, gl);
-      g_low_odd = _mm256_add_epi16(g_low_odd, _mm256_srli_epi16(gl, 8));
-      g_high = _mm256_add_epi16(g_high, gh);
-      g_high_odd = _mm256_add_epi16(g_high_odd, _mm256_srli_epi16(gh, 8));
-      h_low = _mm256_add_epi16(h_low, hl);
-      h_low_odd = _mm256_add_epi16(h_low_odd, _mm256_srli_epi16(hl, 8));
-      h_high = _mm256_add_epi16(h_high, hh);
-      h_high_odd = _mm256_add_epi16(h_high_odd, _mm256_srli_epi16(hh, 8));
+      const __m256i gt = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(g + 32 * p));
+      g_low.add(_mm256_shuffle_epi8(gt, low));
+      g_high.add(_mm256_shuffle_epi8(gt, high));
+      const __m256i ht = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(h + 32 * p));
+      h_low.add(_mm256_shuffle_epi8(ht, low));
+      h_high.add(_mm256_shuffle_epi8(ht, high));
     }
-    flush(g_low, g_low_odd, sums);
-    flush(g_high, g_high_odd, sums + 16);
-    flush(h_low, h_low_odd, sums + 32);
-    flush(h_high, h_high_odd, sums + 48);
+    g_low.flush(g_sums);
+    g_high.flush(g_sums + 16);
+    h_low.flush(h_sums);
+    h_high.flush(h_sums + 16);
+  }
+
+  // Rows r = 0..31 of one word: out[r] has bit p where plane p has bit r.
+  LBARN_TARGET LBARN_INLINE static void leaf_indices(const uint32_t* planes, size_t stride, size_t n_planes, uint16_t* out) {
+    const __m256i spread = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3,
+                                            3, 3, 3, 3, 3);
+    const __m256i bit = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201ULL));
+    __m256i bytes[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    for (size_t p = 0; p < n_planes; ++p) {
+      const __m256i plane = _mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int32_t>(planes[p * stride])), spread);
+      const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(plane, bit), bit);
+      const __m256i value = _mm256_set1_epi8(static_cast<char>(1u << (p % 8)));
+      bytes[p / 8] = _mm256_or_si256(bytes[p / 8], _mm256_and_si256(set, value));
+    }
+    const __m256i low = _mm256_permute4x64_epi64(bytes[0], 0xD8), high = _mm256_permute4x64_epi64(bytes[1], 0xD8);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_unpacklo_epi8(low, high));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 16), _mm256_unpackhi_epi8(low, high));
   }
 };
 

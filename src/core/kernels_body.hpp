@@ -7,10 +7,11 @@
 //   nibbles   4 vectors of 32 bytes: byte b of vector k holds the bits of features 8b + k (low nibble) and 8b + 4 + k
 //             (high nibble) of r0..r3 in bytes 0..15, of r4..r7 in bytes 16..31
 //   tables    16 bytes per group: entry s is the sum of g (plus 128 for the signed digit) or h over the subset s of its 4 rows
-//   sums      [chunk][k][g, h][low, high][byte], 32 bits
+//   sums      [g, h][chunk][k][low, high][byte], 32 bits: the scan order
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "kernels.hpp"
@@ -21,18 +22,20 @@ namespace {
 
 constexpr size_t kPairs = 256;                // pairs of groups per block: 256 x 255 fits 16 bits
 constexpr size_t kScanRows = 8 * kPairs;      // rows per block
+constexpr size_t kNibbleStride = 32 * kPairs + 64;  // from vector to vector: not a power of two, so that they do not share cache sets
 constexpr size_t kChunk = 128;                // features per chunk
-constexpr size_t kChunkSums = 4 * 2 * 2 * 16; // sums per chunk
 
-LBARN_TARGET void histogram(const Rows& rows, const uint32_t* index, size_t count, const DigitPlanes& planes,
-                            size_t features, HistogramScratch& scratch, double* g, double* h) {
-  const size_t chunks = (features + kChunk - 1) / kChunk;
+LBARN_TARGET void histogram(const Rows& rows, uint32_t* index, size_t count, const DigitPlanes& planes,
+                            HistogramScratch& scratch, double* g, double* h) {
+  const size_t chunks = rows.stride / kScanBytes;
   const size_t vectors = 4 * chunks;
-  scratch.nibbles.resize(vectors * kPairs * 32);
+  const size_t slots = chunks * kChunk;
+  scratch.nibbles.resize(vectors * kNibbleStride);
   scratch.g_tables.resize(kPairs * 32);
   scratch.h_tables.resize(kPairs * 32);
   scratch.picked.resize(kScanRows);
-  scratch.sums.assign(planes.digits * chunks * kChunkSums, 0);
+  scratch.sums.assign(planes.digits * 2 * slots, 0);
+  std::fill(index + count, index + count + 8, count ? index[count - 1] : 0);  // their digits are made zero below
 
   for (size_t first = 0; first < count; first += kScanRows) {
     const size_t n = std::min(kScanRows, count - first);
@@ -40,9 +43,9 @@ LBARN_TARGET void histogram(const Rows& rows, const uint32_t* index, size_t coun
     const uint32_t* block = index + first;
     for (size_t p = 0; p < pairs; ++p) {
       const uint8_t* row[8];
-      for (size_t r = 0; r < 8; ++r) row[r] = rows.row(block[std::min(8 * p + r, n - 1)]);
+      for (size_t r = 0; r < 8; ++r) row[r] = rows.row(block[8 * p + r]);
       for (size_t c = 0; c < chunks; ++c)
-        Isa::interleave(row, 16 * c, scratch.nibbles.data() + (4 * c * kPairs + p) * 32, kPairs * 32);
+        Isa::interleave(row, kScanBytes * c, scratch.nibbles.data() + 4 * c * kNibbleStride + 32 * p, kNibbleStride);
     }
     for (int digit = 0; digit < planes.digits; ++digit) {
       const uint16_t* plane = planes.plane[digit];
@@ -51,40 +54,38 @@ LBARN_TARGET void histogram(const Rows& rows, const uint32_t* index, size_t coun
       for (size_t p = 0; p < pairs; ++p)
         Isa::tables(scratch.picked.data() + 8 * p, digit == planes.digits - 1 ? 128 : 0, scratch.g_tables.data() + 32 * p,
                     scratch.h_tables.data() + 32 * p);
+      uint32_t* g_sums = scratch.sums.data() + digit * 2 * slots;
       for (size_t v = 0; v < vectors; ++v)
-        Isa::accumulate(scratch.nibbles.data() + v * kPairs * 32, scratch.g_tables.data(), scratch.h_tables.data(), pairs,
-                        scratch.sums.data() + digit * chunks * kChunkSums + v * 64);
+        Isa::accumulate(scratch.nibbles.data() + v * kNibbleStride, scratch.g_tables.data(), scratch.h_tables.data(), pairs,
+                        g_sums + 32 * v, g_sums + slots + 32 * v);
     }
   }
 
-  // Each group has put the bias of the signed digit, 128, into every one of its sums.
-  size_t groups = 0;
-  for (size_t first = 0; first < count; first += kScanRows)
-    groups += (std::min(kScanRows, count - first) + 7) / 8 * 2;
-  const double bias = 128.0 * static_cast<double>(groups);
+  // Each group has put the bias of the signed digit, 128, into every one of its sums. Blocks but the last are full.
+  const double bias = 128.0 * static_cast<double>((count + 7) / 8 * 2);
   double unit = 1.0;
   for (int digit = 0; digit < planes.digits; ++digit, unit *= 64.0) {
-    const uint32_t* sums = scratch.sums.data() + digit * chunks * kChunkSums;
+    const uint32_t* g_sums = scratch.sums.data() + digit * 2 * slots;
     const double digit_bias = digit == planes.digits - 1 ? bias : 0.0;
-    for (size_t c = 0; c < chunks; ++c, sums += kChunkSums) {
-      double* gc = g + c * kChunk;
-      double* hc = h + c * kChunk;
-      for (size_t b = 0; b < 16; ++b)
-        for (size_t half = 0; half < 2; ++half)
-          for (size_t k = 0; k < 4; ++k) {
-            const size_t feature = 8 * b + 4 * half + k;
-            const double gs = unit * (static_cast<double>(sums[k * 64 + half * 16 + b]) - digit_bias);
-            const double hs = unit * static_cast<double>(sums[k * 64 + 32 + half * 16 + b]);
-            gc[feature] = digit == 0 ? gs : gc[feature] + gs;
-            hc[feature] = digit == 0 ? hs : hc[feature] + hs;
-          }
+    if (digit == 0) {
+      for (size_t s = 0; s < slots; ++s) g[s] = static_cast<double>(static_cast<int32_t>(g_sums[s])) - digit_bias;
+      for (size_t s = 0; s < slots; ++s) h[s] = static_cast<double>(static_cast<int32_t>(g_sums[slots + s]));
+    } else {
+      for (size_t s = 0; s < slots; ++s) g[s] += unit * (static_cast<double>(static_cast<int32_t>(g_sums[s])) - digit_bias);
+      for (size_t s = 0; s < slots; ++s) h[s] += unit * static_cast<double>(static_cast<int32_t>(g_sums[slots + s]));
     }
   }
 }
 
-LBARN_TARGET BestSplit best_split(const double* g, const double* h, size_t features, double G, double H, double l2,
+LBARN_INLINE int64_t bits_of(double x) {
+  int64_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+LBARN_TARGET BestSplit best_split(const double* g, const double* h, size_t slots, double G, double H, double l2,
                                   double* scratch) {
-  for (size_t j = 0; j < features; ++j) {
+  for (size_t j = 0; j < slots; ++j) {
     const double g1 = g[j], h1 = h[j];
     const double g0 = G - g1, h0 = H - h1;
     const double a = h0 + l2, b = h1 + l2;
@@ -92,11 +93,15 @@ LBARN_TARGET BestSplit best_split(const double* g, const double* h, size_t featu
     scratch[j] = (h0 > 0.0) & (h1 > 0.0) ? score : 0.0;
   }
   int64_t best = 0;  // scores are not negative, so their bits are ordered as they are
-  for (size_t j = 0; j < features; ++j) best = std::max(best, bits_of(scratch[j]));
+  for (size_t j = 0; j < slots; ++j) best = std::max(best, bits_of(scratch[j]));
   BestSplit split;
   if (best == 0) return split;
-  while (bits_of(scratch[split.feature]) != best) ++split.feature;
-  split.gain = std::max(0.0, double_of(best) - G * G / (H + l2));
+  split.feature = UINT32_MAX;
+  for (size_t j = 0; j < slots; ++j)
+    if (bits_of(scratch[j]) == best) split.feature = std::min(split.feature, static_cast<uint32_t>(feature_of_slot(j)));
+  double score;
+  std::memcpy(&score, &best, sizeof score);
+  split.gain = std::max(0.0, score - G * G / (H + l2));
   return split;
 }
 
@@ -120,7 +125,7 @@ LBARN_TARGET size_t list_rows(const uint64_t* mask, size_t words, uint32_t* out)
     // Eight at a time without asking whether there are so many: what is written past the end is written over.
     for (size_t i = 0; i < n; i += 8)
       for (size_t j = 0; j < 8; ++j) {
-        out[count + i + j] = base + static_cast<uint32_t>(bits ? __builtin_ctzll(bits) : 0);
+        out[count + i + j] = base + static_cast<uint32_t>(__builtin_ctzll(bits | uint64_t{1} << 63));
         bits &= bits - 1;
       }
     count += n;
@@ -145,8 +150,8 @@ LBARN_TARGET LBARN_INLINE void assign_block(const uint64_t* columns, size_t colu
       zeros[w] = m & ~c;
     }
   }
-  // Bit b of a row's leaf index is set where the row is in any leaf whose index has that bit.
-  alignas(64) uint16_t planes[kMaxPlanes][kBlockRows / 16];
+  // Bit p of a row's leaf index is set where the row is in any leaf whose index has that bit.
+  alignas(64) uint32_t planes[kMaxPlanes][kBlockRows / 32];
   size_t n_planes = 0;
   for (; (tree.n_splits >> n_planes) != 0; ++n_planes) {
     uint64_t plane[kBlockWords] = {};
@@ -155,18 +160,7 @@ LBARN_TARGET LBARN_INLINE void assign_block(const uint64_t* columns, size_t colu
       for (size_t w = 0; w < kBlockWords; ++w) plane[w] |= masks[l * kBlockWords + w];
     std::memcpy(planes[n_planes], plane, sizeof plane);
   }
-  alignas(32) static constexpr uint16_t kBit[16] = {1 << 0, 1 << 1, 1 << 2,  1 << 3,  1 << 4,  1 << 5,  1 << 6,  1 << 7,
-                                                    1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15};
-  for (size_t i = 0; i < kBlockRows / 16; ++i) {
-    uint16_t index[16] = {};
-    for (size_t p = 0; p < n_planes; ++p) {
-      const uint16_t plane = planes[p][i];
-      const auto value = static_cast<uint16_t>(1u << p);
-      for (size_t r = 0; r < 16; ++r)
-        index[r] = static_cast<uint16_t>(index[r] | ((plane & kBit[r]) == kBit[r] ? value : uint16_t{0}));
-    }
-    std::memcpy(leaf + 16 * i, index, sizeof index);
-  }
+  for (size_t i = 0; i < kBlockRows / 32; ++i) Isa::leaf_indices(planes[0] + i, kBlockRows / 32, n_planes, leaf + 32 * i);
 }
 
 // Masks for the leaves of one block: on the stack where they fit.
@@ -211,38 +205,48 @@ LBARN_TARGET void sum_leaves(const RowState& state, const uint16_t* leaf, size_t
 template <bool kGradients, bool kWeighted>
 LBARN_TARGET LBARN_INLINE void advance_word(const RowState& state, size_t base, const uint16_t* leaf,
                                             const int32_t* values, RoundSummary& summary) {
-  alignas(64) int32_t target[64];
-  const uint64_t y = state.target[base / 64];
-  const uint32_t halves[2] = {static_cast<uint32_t>(y), static_cast<uint32_t>(y >> 32)};
-  for (int half = 0; half < 2; ++half)
-    for (int r = 0; r < 32; ++r) target[32 * half + r] = static_cast<int32_t>((halves[half] >> r) & 1u);
-
   int32_t* log_odds = state.log_odds + base;
   for (size_t r = 0; r < 64; ++r) log_odds[r] += values[leaf[base + r]];
 
-  alignas(64) int64_t ll[64];
+  alignas(64) int32_t missed[64];  // |log-odds| where they point the wrong way
+  alignas(64) int32_t rest[64];    // log(1 + exp(-|log-odds|))
   alignas(64) int32_t g[64], h[64];
-  for (size_t r = 0; r < 64; ++r) {
-    const int32_t f = log_odds[r];
-    const double u = std::fabs(static_cast<double>(f)) * kLogOddsUnit;
-    const double wrong = static_cast<double>(((f >> 31) + 1) ^ target[r]);  // 1 where the likelier value is not y
-    const Softplus s = softplus(u);
-    const double w = kWeighted ? state.weight[base + r] : 1.0;
-    ll[r] = round_to_int(-(wrong * u + s.log1p_exp) * (kWeighted ? w * kPerUnit : kPerUnit));
-    if (kGradients) {
-      const double residual = wrong + (1.0 - 2.0 * wrong) * s.minor;  // |y - p|
-      const double scale = kWeighted ? w * kPerUnit : kPerUnit;
-      const auto magnitude = static_cast<int32_t>(residual * scale + 0.5);
-      const int32_t sign = target[r] - 1;
-      g[r] = (magnitude ^ sign) - sign;
-      h[r] = static_cast<int32_t>(s.minor * (1.0 - s.minor) * scale + 0.5);
+  for (size_t half = 0; half < 64; half += 32) {
+    const auto y = static_cast<uint32_t>(state.target[base / 64] >> half);
+    for (size_t i = 0; i < 32; ++i) {
+      const size_t r = half + i;
+      const int32_t f = log_odds[r];
+      const auto target = static_cast<int32_t>(y >> i & 1u);
+      const int32_t wrong = is_wrong(f, target);
+      const Softplus s = softplus(f);
+      missed[r] = (f < 0 ? -f : f) & -wrong;
+      rest[r] = static_cast<int32_t>(s.log1p_exp * kUnits + 0.5f);
+      if (kGradients) {
+        const float scale = kWeighted ? state.weight[base + r] * kUnits : kUnits;
+        const auto w = static_cast<float>(wrong);
+        const float residual = w + (1.0f - 2.0f * w) * s.minor;  // |y - p|
+        const auto magnitude = static_cast<int32_t>(residual * scale + 0.5f);
+        const int32_t sign = target - 1;
+        g[r] = (magnitude ^ sign) - sign;
+        h[r] = static_cast<int32_t>(s.minor * (1.0f - s.minor) * scale + 0.5f);
+      }
     }
   }
   const size_t n = std::min<size_t>(64, state.rows - base);
-  for (size_t r = n; r < 64; ++r) g[r] = h[r] = 0, ll[r] = 0;
-  int64_t sum = 0;
-  for (size_t r = 0; r < 64; ++r) sum += ll[r];
-  summary.log_likelihood += sum;
+  for (size_t r = n; r < 64; ++r) g[r] = h[r] = missed[r] = rest[r] = 0;
+  if (kWeighted) {
+    double sum = 0.0;  // integers
+    for (size_t r = 0; r < n; ++r) {
+      const double ll = static_cast<double>(missed[r] * kUnitsPerLogOdds + rest[r]) * static_cast<double>(state.weight[base + r]);
+      sum += std::nearbyint(ll);
+    }
+    summary.log_likelihood -= static_cast<int64_t>(sum);
+  } else {
+    int64_t missed_sum = 0, rest_sum = 0;
+    for (size_t r = 0; r < 64; ++r) missed_sum += missed[r];
+    for (size_t r = 0; r < 64; ++r) rest_sum += rest[r];
+    summary.log_likelihood -= missed_sum * kUnitsPerLogOdds + rest_sum;
+  }
   if (kGradients) {
     int32_t max_g = summary.max_g, max_h = summary.max_h;
     for (size_t r = 0; r < 64; ++r) {

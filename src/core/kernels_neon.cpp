@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #define LBARN_TARGET
 
@@ -58,7 +59,8 @@ struct Isa {
     vst1q_u32(sums + 12, vaddw_high_u16(vld1q_u32(sums + 12), high));
   }
 
-  static void accumulate(const uint8_t* nibbles, const uint8_t* g, const uint8_t* h, size_t pairs, uint32_t* sums) {
+  static void accumulate(const uint8_t* nibbles, const uint8_t* g, const uint8_t* h, size_t pairs, uint32_t* g_sums,
+                         uint32_t* h_sums) {
     const uint8x16_t low_nibble = vdupq_n_u8(0x0F);
     for (size_t group = 0; group < 2; ++group) {
       uint16x8_t sum[8];
@@ -74,8 +76,18 @@ struct Isa {
           sum[2 * i + 1] = vaddw_high_u8(sum[2 * i + 1], looked_up[i]);
         }
       }
-      for (size_t i = 0; i < 4; ++i) flush(sum[2 * i], sum[2 * i + 1], sums + 16 * i);
+      for (size_t i = 0; i < 4; ++i) flush(sum[2 * i], sum[2 * i + 1], (i < 2 ? g_sums : h_sums) + 16 * (i % 2));
     }
+  }
+
+  // Rows r = 0..31 of one word: out[r] has bit p where plane p has bit r.
+  static void leaf_indices(const uint32_t* planes, size_t stride, size_t n_planes, uint16_t* out) {
+    uint16_t index[32] = {};
+    for (size_t p = 0; p < n_planes; ++p) {
+      const uint32_t plane = planes[p * stride];
+      for (size_t r = 0; r < 32; ++r) index[r] = static_cast<uint16_t>(index[r] | ((plane >> r & 1u) << p));
+    }
+    std::memcpy(out, index, sizeof index);
   }
 };
 

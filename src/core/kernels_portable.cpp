@@ -1,6 +1,7 @@
 // The path that every machine has.
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #define LBARN_TARGET
 
@@ -35,18 +36,29 @@ struct Isa {
       }
   }
 
-  static void accumulate(const uint8_t* nibbles, const uint8_t* g, const uint8_t* h, size_t pairs, uint32_t* sums) {
+  static void accumulate(const uint8_t* nibbles, const uint8_t* g, const uint8_t* h, size_t pairs, uint32_t* g_sums,
+                         uint32_t* h_sums) {
     for (size_t half_pair = 0; half_pair < 2 * pairs; ++half_pair) {
       const uint8_t* v = nibbles + 16 * half_pair;
       const uint8_t* gt = g + 16 * half_pair;
       const uint8_t* ht = h + 16 * half_pair;
       for (size_t b = 0; b < 16; ++b) {
-        sums[b] += gt[v[b] & 15];
-        sums[16 + b] += gt[v[b] >> 4];
-        sums[32 + b] += ht[v[b] & 15];
-        sums[48 + b] += ht[v[b] >> 4];
+        g_sums[b] += gt[v[b] & 15];
+        g_sums[16 + b] += gt[v[b] >> 4];
+        h_sums[b] += ht[v[b] & 15];
+        h_sums[16 + b] += ht[v[b] >> 4];
       }
     }
+  }
+
+  // Rows r = 0..31 of one word: out[r] has bit p where plane p has bit r.
+  static void leaf_indices(const uint32_t* planes, size_t stride, size_t n_planes, uint16_t* out) {
+    uint16_t index[32] = {};
+    for (size_t p = 0; p < n_planes; ++p) {
+      const uint32_t plane = planes[p * stride];
+      for (size_t r = 0; r < 32; ++r) index[r] = static_cast<uint16_t>(index[r] | ((plane >> r & 1u) << p));
+    }
+    std::memcpy(out, index, sizeof index);
   }
 };
 

@@ -1,0 +1,69 @@
+# Every target makes the environment that it needs. Nothing but Python (with venv) and a C++ compiler is asked for.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin
+SOURCES := pyproject.toml CMakeLists.txt README.md $(shell find src -type f -not -name '*.pyc')
+CPP := $(wildcard src/core/*.hpp src/core/*.cpp tests/*.cpp benchmarks/*.cpp)
+
+.PHONY: demo test lint format bench sanitize clean
+
+demo: $(VENV)/installed
+	$(RUN)/python -m lbarn.demo
+
+test: $(VENV)/test
+	$(RUN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/lint
+	$(RUN)/ruff check .
+	$(RUN)/ruff format --check .
+	$(RUN)/clang-format --dry-run --Werror $(CPP)
+	$(RUN)/mypy
+
+format: $(VENV)/lint
+	$(RUN)/ruff check --fix .
+	$(RUN)/ruff format .
+	$(RUN)/clang-format -i $(CPP)
+
+bench: $(VENV)/bench
+	$(RUN)/python benchmarks/bench_histogram.py
+	$(RUN)/python benchmarks/bench_engine.py
+
+# The core under AddressSanitizer and UBSan, in an environment of its own. Python itself is not built with it, so the
+# runtime is loaded first, and its leaks are not ours.
+sanitize: .venv-sanitize/installed
+	env LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
+	  .venv-sanitize/bin/python -m pytest tests/test_bits.py tests/test_histogram.py tests/test_conditional.py
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(RUN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/installed: $(VENV)/bin/python $(SOURCES)
+	$(RUN)/python -m pip install --quiet -Ccmake.define.LBARN_STRICT=ON ".[all]"
+	touch $@
+
+$(VENV)/test: $(VENV)/installed
+	$(RUN)/python -m pip install --quiet --group test
+	touch $@
+
+$(VENV)/lint: $(VENV)/installed
+	$(RUN)/python -m pip install --quiet --group lint
+	touch $@
+
+$(VENV)/bench: $(VENV)/installed
+	$(RUN)/python -m pip install --quiet --group bench
+	touch $@
+
+.venv-sanitize/bin/python:
+	$(PYTHON) -m venv .venv-sanitize
+	.venv-sanitize/bin/python -m pip install --quiet --upgrade pip
+
+.venv-sanitize/installed: .venv-sanitize/bin/python $(SOURCES)
+	.venv-sanitize/bin/python -m pip install --quiet -Ccmake.define.LBARN_STRICT=ON -Ccmake.define.LBARN_SANITIZE=ON \
+	  -Cbuild-dir=build/sanitize .
+	.venv-sanitize/bin/python -m pip install --quiet --group test
+	touch $@
+
+clean:
+	rm -rf $(VENV) .venv-sanitize build

@@ -1,0 +1,86 @@
+"""Packed bits: the only form in which data is kept, one bit per value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lbarn import _core
+
+__all__ = ["MAX_COLUMNS", "MAX_ROWS", "PackedBits", "pack"]
+
+MAX_COLUMNS = 65_535  # a split names its column in 16 bits
+MAX_ROWS = 30_000_000  # the histogram's sums fit 31 bits
+
+_CHUNK_VALUES = 4_000_000  # values unpacked at a time
+
+
+@dataclass(frozen=True)
+class PackedBits:
+    """A binary table of ``n_rows`` x ``n_columns``, row by row, columns in network order.
+
+    ``rows[i]`` holds row ``i``, column ``j`` in bit ``j % 8`` of byte ``j // 8``; rows are padded to 32 bytes.
+    """
+
+    rows: NDArray[np.uint8]
+    n_columns: int
+
+    @property
+    def n_rows(self) -> int:
+        return self.rows.shape[0]
+
+    @cached_property
+    def columns(self) -> NDArray[np.uint64]:
+        """The same bits column by column: row ``i`` of column ``j`` is bit ``i % 64`` of ``columns[j, i // 64]``."""
+        return _core.transpose(self.rows, self.n_columns)
+
+    def column(self, j: int) -> NDArray[np.uint8]:
+        """One column as 0 and 1."""
+        return np.unpackbits(self.columns[j].view(np.uint8), count=self.n_rows, bitorder="little")
+
+    def unpack(self) -> NDArray[np.uint8]:
+        """The table as an array of 0 and 1, in network order."""
+        return np.unpackbits(self.rows, axis=1, count=self.n_columns, bitorder="little")
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"rows": self.rows, "n_columns": self.n_columns}  # columns are cheaper to make than to send
+
+    def __add__(self, other: PackedBits) -> PackedBits:
+        return PackedBits(np.concatenate([self.rows, other.rows]), self.n_columns)
+
+    def take(self, rows: NDArray[np.intp]) -> PackedBits:
+        return PackedBits(np.ascontiguousarray(self.rows[rows]), self.n_columns)
+
+    def chunks(self, n_rows: int) -> Iterator[PackedBits]:
+        for start in range(0, self.n_rows, n_rows):
+            yield PackedBits(self.rows[start : start + n_rows], self.n_columns)
+
+
+def pack(X: ArrayLike, order: Sequence[int] | NDArray[np.intp] | None = None) -> PackedBits:
+    """Pack an array of 0 and 1 (or of booleans), column ``order[k]`` going to position ``k``.
+
+    Works a few million values at a time, so the array is never copied whole.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bits = pack(np.eye(3, dtype=bool), order=[2, 1, 0])
+    >>> bits.unpack()
+    array([[0, 0, 1],
+           [0, 1, 0],
+           [1, 0, 0]], dtype=uint8)
+    """
+    X = np.asarray(X)
+    n, d = X.shape
+    rows = np.zeros((n, -(-d // 256) * 32), np.uint8)
+    step = max(1, _CHUNK_VALUES // max(d, 1))
+    for start in range(0, n, step):
+        chunk = X[start : start + step]
+        if order is not None:
+            chunk = chunk[:, order]
+        rows[start : start + step, : -(-d // 8)] = np.packbits(chunk != 0, axis=1, bitorder="little")
+    return PackedBits(rows, d)

@@ -1,0 +1,68 @@
+// Runs the core without Python: a problem on standard input, every number of the result on standard output. Built for
+// another architecture it shows whether that one computes the same bits.
+//
+// Input: ten 64-bit integers (rows, validation rows, columns, position, leaves, rounds, exact, split bits, gradient,
+// seed), then one byte per value of the rows and of the validation rows.
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "booster.hpp"
+#include "kernels.hpp"
+
+namespace {
+
+struct Packed {
+  std::vector<uint8_t> rows;
+  std::vector<uint64_t> columns;
+  lbarn::Rows row_view;
+  lbarn::Columns column_view;
+};
+
+Packed read_bits(size_t n, size_t d) {
+  Packed p;
+  const size_t stride = (d + 255) / 256 * lbarn::kRowAlign;
+  p.rows.resize(n * stride);
+  std::vector<uint8_t> line(d);
+  for (size_t i = 0; i < n; ++i) {
+    if (std::fread(line.data(), 1, d, stdin) != d) std::exit(2);
+    for (size_t j = 0; j < d; ++j) p.rows[i * stride + j / 8] |= static_cast<uint8_t>(line[j] << (j % 8));
+  }
+  p.row_view = {p.rows.data(), n, stride};
+  p.columns.resize(d * lbarn::column_words(n));
+  lbarn::transpose(p.row_view, d, p.columns.data());
+  p.column_view = {p.columns.data(), n, lbarn::column_words(n)};
+  return p;
+}
+
+template <class T>
+void write(const std::vector<T>& values) {
+  std::fwrite(values.data(), sizeof(T), values.size(), stdout);
+}
+
+}  // namespace
+
+int main() {
+  int64_t head[10];
+  if (std::fread(head, sizeof head, 1, stdin) != 1) return 2;
+  const auto d = static_cast<size_t>(head[2]), position = static_cast<size_t>(head[3]);
+  const Packed train = read_bits(static_cast<size_t>(head[0]), d), valid = read_bits(static_cast<size_t>(head[1]), d);
+  lbarn::BoostingParams params;
+  params.max_leaves = static_cast<size_t>(head[4]);
+  params.rounds = static_cast<size_t>(head[5]);
+  params.exact = head[6] != 0;
+  params.split_bits = static_cast<int>(head[7]);
+  params.gradient = head[8] != 0;
+  params.seed = static_cast<uint64_t>(head[9]);
+  lbarn::CancelFlag never{false};
+  lbarn::BoostingResult result;
+  lbarn::boost({train.column_view, nullptr}, {valid.column_view, nullptr}, position, params, never, result);
+  std::fprintf(stderr, "%s", lbarn::kernels().name);
+  write(result.trees.splits);
+  write(result.trees.gains);
+  write(result.trees.values);
+  write(result.trees.offsets);
+  write(result.train_curve);
+  write(result.valid_curve);
+  return 0;
+}
