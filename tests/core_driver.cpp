@@ -54,9 +54,8 @@ int main() {
   params.split_bits = static_cast<int>(head[7]);
   params.gradient = head[8] != 0;
   params.seed = static_cast<uint64_t>(head[9]);
-  lbarn::CancelFlag never{false};
   lbarn::BoostingResult result;
-  lbarn::boost({train.column_view, nullptr}, {valid.column_view, nullptr}, position, params, never, result);
+  lbarn::boost({train.column_view, nullptr}, {valid.column_view, nullptr}, position, params, [] {}, result);
   std::fprintf(stderr, "%s", lbarn::kernels().name);
   write(result.trees.splits);
   write(result.trees.gains);

@@ -1,12 +1,15 @@
 // The Python face of the core: arrays in, arrays out, the GIL released while it works.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <atomic>
+#include <chrono>
 #include <optional>
+#include <stdexcept>
 
-#include <nanobind/stl/optional.h>
 
 #include "bits.hpp"
 #include "booster.hpp"
@@ -38,6 +41,25 @@ Out<Element> give(std::vector<T>&& values, std::vector<size_t> shape = {}) {
   nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<Owned<T>*>(p); });
   if (shape.empty()) shape = {owned->data.size()};
   return Out<Element>(reinterpret_cast<Element*>(owned->data.data()), shape.size(), shape.data(), owner);
+}
+
+struct Cancelled : std::runtime_error {
+  Cancelled() : std::runtime_error("cancelled") {}
+};
+
+using CancelFlag = std::atomic<bool>;
+
+// Stops at a cancel flag, and at a signal where this is the main thread: Python sees signals only when asked to look,
+// which takes the GIL, so it is asked ten times a second.
+Interrupt interrupt_for(const CancelFlag& cancel) {
+  return [&cancel, last = std::chrono::steady_clock::now()]() mutable {
+    if (cancel.load(std::memory_order_relaxed)) throw Cancelled();
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last < std::chrono::milliseconds(100)) return;
+    last = now;
+    nb::gil_scoped_acquire held;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  };
 }
 
 void require(bool condition, const char* what) {
@@ -89,7 +111,7 @@ nb::tuple boost_conditional(const In2<uint64_t>& columns, size_t n_rows, const W
   const BoostingParams params{max_leaves, learning_rate, rounds, exact, split_bits, gradient, min_gain, l2, seed, patience};
   {
     nb::gil_scoped_release released;
-    boost(train, valid, position, params, cancel, result);
+    boost(train, valid, position, params, interrupt_for(cancel), result);
   }
   const size_t n_splits = result.trees.splits.size();
   return nb::make_tuple(give<Split, uint16_t>(std::move(result.trees.splits), {n_splits, 2}),
@@ -108,7 +130,7 @@ nb::tuple refit_conditional(const In2<uint64_t>& columns, size_t n_rows, const W
   Curve result;
   {
     nb::gil_scoped_release released;
-    result = refit(sample, position, trees, learning_rate, l2, cancel, renewed.data());
+    result = refit(sample, position, trees, learning_rate, l2, interrupt_for(cancel), renewed.data());
   }
   return nb::make_tuple(give(std::move(renewed)), give(std::move(result)));
 }
@@ -122,7 +144,7 @@ Out<double> curve_of(const In2<uint64_t>& columns, size_t n_rows, const Weight& 
   Curve result;
   {
     nb::gil_scoped_release released;
-    result = curve(sample, position, trees, cancel);
+    result = curve(sample, position, trees, interrupt_for(cancel));
   }
   return give(std::move(result));
 }
@@ -202,6 +224,7 @@ NB_MODULE(_core, m) {
   m.def("simd_path", [] { return std::string(kernels().name); });
   m.def("simd_paths", &available_kernels);
   m.def("choose_simd_path", &choose_kernels, "name"_a);
+  m.def("column_words", &column_words, "n_rows"_a);
   m.def("transpose", &transposed, "rows"_a, "n_columns"_a);
   m.def("boost", &boost_conditional, "columns"_a, "n_rows"_a, "weight"_a.none(), "valid_columns"_a, "n_valid"_a,
         "valid_weight"_a.none(), "position"_a, "max_leaves"_a, "learning_rate"_a, "rounds"_a, "exact"_a, "split_bits"_a,

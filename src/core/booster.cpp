@@ -156,7 +156,7 @@ constexpr int32_t kNoTree = 0;  // the value of the only leaf before the first t
 }  // namespace
 
 void boost(const Sample& train, const Sample& valid, size_t position, const BoostingParams& params,
-           const CancelFlag& cancel, BoostingResult& result) {
+           const Interrupt& interrupt, BoostingResult& result) {
   const Kernels& k = kernels();
   Trees& trees = result.trees;
   Walker training(k, train, position, true);
@@ -187,7 +187,7 @@ void boost(const Sample& train, const Sample& valid, size_t position, const Boos
   const double true_l2 = params.l2 / training.scale() * kPerUnit;  // in units of the summed h
 
   for (size_t round = trees.count(); round < params.rounds; ++round) {
-    if (cancel.load(std::memory_order_relaxed)) throw Cancelled();
+    interrupt();
     if (params.patience && round - best_round >= params.patience) break;
 
     how.key = round_key(params.seed, position, round);
@@ -224,14 +224,14 @@ void boost(const Sample& train, const Sample& valid, size_t position, const Boos
 }
 
 Curve refit(const Sample& sample, size_t position, const TreesView& trees, double learning_rate, double l2,
-            const CancelFlag& cancel, int32_t* values) {
+            const Interrupt& interrupt, int32_t* values) {
   Walker walker(kernels(), sample, position, true);
   const double true_l2 = l2 / walker.scale() * kPerUnit;
   int64_t headroom = kMaxLogOdds;
   std::vector<LeafSum> sums;
   Curve curve{walker.mean(walker.advance(&kNoTree).log_likelihood)};
   for (size_t t = 0; t < trees.count; ++t) {
-    if (cancel.load(std::memory_order_relaxed)) throw Cancelled();
+    interrupt();
     const Tree tree = trees.tree(t);
     walker.assign(tree);
     walker.sum_leaves(tree.n_splits + 1, sums);
@@ -242,11 +242,11 @@ Curve refit(const Sample& sample, size_t position, const TreesView& trees, doubl
   return curve;
 }
 
-Curve curve(const Sample& sample, size_t position, const TreesView& trees, const CancelFlag& cancel) {
+Curve curve(const Sample& sample, size_t position, const TreesView& trees, const Interrupt& interrupt) {
   Walker walker(kernels(), sample, position, false);
   Curve curve{walker.advance_mean(&kNoTree)};
   for (size_t t = 0; t < trees.count; ++t) {
-    if (cancel.load(std::memory_order_relaxed)) throw Cancelled();
+    interrupt();
     const Tree tree = trees.tree(t);
     walker.assign(tree);
     curve.push_back(walker.advance_mean(tree.values));

@@ -1,19 +1,15 @@
 // Trains, continues and refits one conditional P(x_d | x_1..x_{d-1}) by LogitBoost, on one thread.
 #pragma once
 
-#include <atomic>
-#include <stdexcept>
+#include <functional>
 #include <vector>
 
 #include "kernels.hpp"
 
 namespace lbarn {
 
-struct Cancelled : std::runtime_error {
-  Cancelled() : std::runtime_error("cancelled") {}
-};
-
-using CancelFlag = std::atomic<bool>;
+// Called between trees; throws to stop.
+using Interrupt = std::function<void()>;
 
 struct BoostingParams {
   size_t max_leaves = 16;
@@ -46,13 +42,13 @@ struct BoostingResult {
 // Adds rounds to `result` up to params.rounds. Curves grow with the trees and start at t = 0 when it is empty.
 // `valid` may have no rows.
 void boost(const Sample& train, const Sample& valid, size_t position, const BoostingParams& params,
-           const CancelFlag& cancel, BoostingResult& result);
+           const Interrupt& interrupt, BoostingResult& result);
 
 // New leaf values for the same splits, round by round, into `values`; the curve of the data that they come from.
 Curve refit(const Sample& sample, size_t position, const TreesView& trees, double learning_rate, double l2,
-            const CancelFlag& cancel, int32_t* values);
+            const Interrupt& interrupt, int32_t* values);
 
 // The curve of any data under trained trees.
-Curve curve(const Sample& sample, size_t position, const TreesView& trees, const CancelFlag& cancel);
+Curve curve(const Sample& sample, size_t position, const TreesView& trees, const Interrupt& interrupt);
 
 }  // namespace lbarn

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,7 +16,7 @@ __all__ = ["MAX_COLUMNS", "MAX_ROWS", "PackedBits", "pack"]
 MAX_COLUMNS = 65_535  # a split names its column in 16 bits
 MAX_ROWS = 30_000_000  # the histogram's sums fit 31 bits
 
-_CHUNK_VALUES = 4_000_000  # values unpacked at a time
+_CHUNK_ROWS = 4096  # rows unpacked at a time
 
 
 @dataclass(frozen=True)
@@ -55,15 +55,24 @@ class PackedBits:
     def take(self, rows: NDArray[np.intp]) -> PackedBits:
         return PackedBits(np.ascontiguousarray(self.rows[rows]), self.n_columns)
 
-    def chunks(self, n_rows: int) -> Iterator[PackedBits]:
-        for start in range(0, self.n_rows, n_rows):
-            yield PackedBits(self.rows[start : start + n_rows], self.n_columns)
+    def permuted(self, order: NDArray[np.intp]) -> PackedBits:
+        """The same rows with column ``order[k]`` at position ``k``."""
+        rows = np.zeros_like(self.rows)
+        for start in range(0, self.n_rows, _CHUNK_ROWS):
+            values = np.unpackbits(self.rows[start : start + _CHUNK_ROWS], axis=1, count=self.n_columns, bitorder="little")
+            packed = np.packbits(values[:, order], axis=1, bitorder="little")
+            rows[start : start + _CHUNK_ROWS, : packed.shape[1]] = packed
+        return PackedBits(rows, self.n_columns)
+
+    def column_sums(self) -> NDArray[np.float64]:
+        """The number of ones of every column."""
+        return np.array([self.column(j).sum(dtype=float) for j in range(self.n_columns)])
 
 
 def pack(X: ArrayLike, order: Sequence[int] | NDArray[np.intp] | None = None) -> PackedBits:
     """Pack an array of 0 and 1 (or of booleans), column ``order[k]`` going to position ``k``.
 
-    Works a few million values at a time, so the array is never copied whole.
+    Works a few thousand rows at a time, so the array is never copied whole.
 
     Examples
     --------
@@ -77,10 +86,9 @@ def pack(X: ArrayLike, order: Sequence[int] | NDArray[np.intp] | None = None) ->
     X = np.asarray(X)
     n, d = X.shape
     rows = np.zeros((n, -(-d // 256) * 32), np.uint8)
-    step = max(1, _CHUNK_VALUES // max(d, 1))
-    for start in range(0, n, step):
-        chunk = X[start : start + step]
+    for start in range(0, n, _CHUNK_ROWS):
+        chunk = X[start : start + _CHUNK_ROWS]
         if order is not None:
             chunk = chunk[:, order]
-        rows[start : start + step, : -(-d // 8)] = np.packbits(chunk != 0, axis=1, bitorder="little")
+        rows[start : start + _CHUNK_ROWS, : -(-d // 8)] = np.packbits(chunk != 0, axis=1, bitorder="little")
     return PackedBits(rows, d)

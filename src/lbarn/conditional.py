@@ -84,6 +84,10 @@ class Conditional:
     valid_curve: NDArray[np.float64]
 
     @classmethod
+    def untrained(cls, position: int) -> Conditional:
+        return cls(position, Trees.empty(), np.zeros(0), np.zeros(0))
+
+    @classmethod
     def train(
         cls,
         train: PackedBits,
@@ -97,7 +101,7 @@ class Conditional:
         cancel: _core.CancelFlag | None = None,
     ) -> Conditional:
         """Boost ``how.max_iter`` rounds, or fewer where ``how.n_iter_no_change`` stops it."""
-        untrained = cls(position, Trees.empty(), np.zeros(0), np.zeros(0))
+        untrained = cls.untrained(position)
         return untrained.extend(train, valid, how, weight=weight, valid_weight=valid_weight, seed=seed, cancel=cancel)
 
     def extend(

@@ -1,0 +1,15 @@
+"""Errors of ours. All are ValueErrors: the input is wrong, and the message says how to mend it."""
+
+__all__ = ["CheckpointError", "CompressedDataError", "ModelFileError"]
+
+
+class ModelFileError(ValueError):
+    """A model file cannot be read: damaged, of another version, or not one of ours."""
+
+
+class CheckpointError(ValueError):
+    """A checkpoint belongs to another fit."""
+
+
+class CompressedDataError(ValueError):
+    """Compressed data is damaged or was made with another model."""

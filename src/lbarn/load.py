@@ -1,0 +1,24 @@
+"""Opens a file of any of our models."""
+
+from __future__ import annotations
+
+import os
+
+from lbarn import modelfile
+from lbarn.errors import ModelFileError
+from lbarn.network import LBARN
+
+__all__ = ["load"]
+
+_KINDS = {"LBARN": LBARN}
+
+
+def load(path: str | os.PathLike[str]) -> LBARN:
+    """The model in a file that any of our ``save`` methods has written."""
+    kind, header, tensors = modelfile.read(path)
+    if kind not in _KINDS:
+        raise ModelFileError(f"{path}: holds a model of unknown kind {kind!r}")
+    try:
+        return _KINDS[kind]._from_parts(header, tensors)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}: {error}") from error

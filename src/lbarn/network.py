@@ -1,0 +1,627 @@
+"""LBARN, the LogitBoost autoregressive network, as a scikit-learn density estimator."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, DensityMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from lbarn import evaluation, modelfile
+from lbarn.bits import PackedBits
+from lbarn.checkpoint import Checkpoint
+from lbarn.conditional import UNIT, Boosting, Conditional
+from lbarn.entropy import entropy_order
+from lbarn.errors import ModelFileError
+from lbarn.order import ORDERS, resolve_order
+from lbarn.progress import CallbackSupport, fit_progress
+from lbarn.search import LEAF_GRID, RATE_LADDER, curves, is_rising, search
+from lbarn.selection import SELECTIONS, select
+from lbarn.table import Kind, Table, read_table
+from lbarn.training import Data, Sample, refit_network, train_network
+
+__all__ = ["LBARN"]
+
+
+class LBARN(CallbackSupport, DensityMixin, BaseEstimator):
+    """The distribution of binary rows as a product of conditionals, each learned by LogitBoost.
+
+    ``P(x) = prod_d P(x_d | x_1..x_{d-1})``; every conditional is the logistic function of a sum of shrunken regression
+    trees, started at 1/2 and grown on the training rows; how many trees each one gets is chosen on validation rows.
+
+    Parameters
+    ----------
+    max_leaf_nodes : int or "auto", default=16
+        Leaves per tree; "auto" takes the best of 2, 4, ..., 128 on the validation rows.
+    learning_rate : float or "auto", default=0.02
+        Shrinkage; "auto" starts at 0.02 and raises it while validation still improves at ``max_iter``.
+    max_iter : int, default=1000
+        Trees per dimension.
+    selection : {"individual", "common", "linearized", "linearized-backward"}, default="individual"
+        How the number of trees per dimension is chosen.
+    order : {"given", "random", "entropy-decreasing", "entropy-increasing"} or permutation, default="given"
+        The order in which the columns are modelled: position ``k`` holds column ``order[k]``.
+    boosting : {"newton", "gradient"}, default="newton"
+        Objective of the splits: LogitBoost's, or the gradient alone.
+    splits : {"fast", "exact"}, default="fast"
+        Choose splits on sums of stochastically rounded gradients (``split_bits`` bits), or on 24-bit ones.
+    split_bits : int, default=6
+        Bits of a rounded gradient, 2 to 6; fewer are often better.
+    min_gain : float, default=0.0
+        A split must gain more than this.
+    l2_regularization : float, default=0.0
+        Added to the summed hessian of every leaf.
+    refit : bool, default=False
+        Renew the leaf values on training and validation rows together after selection.
+    n_iter_no_change : int or None, default=None
+        Stop a dimension whose validation curve has not improved for so many rounds (individual selection only).
+    validation_fraction : float, default=0.2
+        Share of the rows held out when ``fit`` is given no ``X_val``.
+    binarize : float or None, default=None
+        Threshold: values above it are 1. None takes 0 and 1 only.
+    warm_start : bool, default=False
+        ``fit`` on the same data with a larger ``max_iter`` continues, with the same result as one longer run.
+    n_jobs : int or None, default=None
+        Threads (or workers of the selected joblib backend) over dimensions, as in scikit-learn.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the hold-out, the random order and the rounding.
+    verbose : int, default=0
+        Show a progress bar.
+
+    Attributes
+    ----------
+    order_ : ndarray of shape (D,)
+        The column at each position.
+    n_trees_ : ndarray of shape (D,)
+        Selected number of trees of every column.
+    train_curve_, valid_curve_ : ndarray of shape (D, max_iter + 1)
+        Mean log-likelihood per row of every column after 0, 1, ... trees.
+    feature_importances_ : ndarray of shape (D, D)
+        ``[i, j]``: summed gain of predictor ``j`` for variable ``i`` over the selected trees.
+    search_results_ : list of dict
+        What ``"auto"`` tried, with the validation log-likelihood over the dimensions trained by then.
+    seed_, selection_, max_leaf_nodes_, learning_rate_ : the values in use.
+
+    Notes
+    -----
+    A missing value (NaN) in training data: a row whose target is missing is left out of that conditional, and a missing
+    predictor reads as its column's most common value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lbarn import LBARN
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.integers(0, 2, (500, 4))
+    >>> X[:, 3] = X[:, 0] ^ X[:, 1]
+    >>> model = LBARN(max_leaf_nodes=4, learning_rate=0.3, max_iter=50, random_state=0).fit(X)
+    >>> bool(model.score(X) > -3 * np.log(2) - 0.1)
+    True
+    >>> model.sample(2, random_state=0).shape
+    (2, 4)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "max_leaf_nodes": [Interval(Integral, 2, 65_535, closed="both"), StrOptions({"auto"})],
+        "learning_rate": [Interval(Real, 0, 1, closed="right"), StrOptions({"auto"})],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "selection": [StrOptions(set(SELECTIONS))],
+        "order": [StrOptions(set(ORDERS)), "array-like"],
+        "boosting": [StrOptions({"newton", "gradient"})],
+        "splits": [StrOptions({"fast", "exact"})],
+        "split_bits": [Interval(Integral, 2, 6, closed="both")],
+        "min_gain": [Interval(Real, 0, None, closed="left")],
+        "l2_regularization": [Interval(Real, 0, None, closed="left")],
+        "refit": ["boolean"],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "binarize": [Interval(Real, None, None, closed="neither"), None],
+        "warm_start": ["boolean"],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        *,
+        max_leaf_nodes: int | str = 16,
+        learning_rate: float | str = 0.02,
+        max_iter: int = 1000,
+        selection: str = "individual",
+        order: str | Sequence[int] | NDArray[Any] = "given",
+        boosting: str = "newton",
+        splits: str = "fast",
+        split_bits: int = 6,
+        min_gain: float = 0.0,
+        l2_regularization: float = 0.0,
+        refit: bool = False,
+        n_iter_no_change: int | None = None,
+        validation_fraction: float = 0.2,
+        binarize: float | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.max_leaf_nodes = max_leaf_nodes
+        self.learning_rate = learning_rate
+        self.max_iter = max_iter
+        self.selection = selection
+        self.order = order
+        self.boosting = boosting
+        self.splits = splits
+        self.split_bits = split_bits
+        self.min_gain = min_gain
+        self.l2_regularization = l2_regularization
+        self.refit = refit
+        self.n_iter_no_change = n_iter_no_change
+        self.validation_fraction = validation_fraction
+        self.binarize = binarize
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+    # ------------------------------------------------------------------ fit
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: Any,
+        y: None = None,
+        *,
+        X_val: Any = None,
+        sample_weight: ArrayLike | None = None,
+        sample_weight_val: ArrayLike | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> LBARN:
+        """Learn the distribution of the rows of ``X``.
+
+        Parameters
+        ----------
+        X : table of 0 and 1
+            NumPy, scipy.sparse, pandas, polars, pyarrow or nested lists.
+        y : ignored
+        X_val : table like X, optional
+            Rows to choose the numbers of trees on; else ``validation_fraction`` of ``X`` is held out.
+        sample_weight, sample_weight_val : array-like of shape (n,), optional
+        checkpoint : path, optional
+            A folder for finished dimensions: the same fit started again continues from there.
+        """
+        if self.n_iter_no_change is not None and self.selection != "individual":
+            raise ValueError(f"n_iter_no_change works with selection='individual' only, not {self.selection!r}")
+        table = self._read(X, reset=True)
+        weight = _weights(sample_weight, table.n_rows, "sample_weight")
+        if X_val is None and sample_weight_val is not None:
+            raise ValueError("sample_weight_val was given without X_val; weights of held-out rows are in sample_weight")
+        table_val = None if X_val is None else self._read(X_val, reset=False)
+        weight_val = None if table_val is None else _weights(sample_weight_val, table_val.n_rows, "sample_weight_val")
+
+        given = np.arange(table.n_columns)
+        train, valid = table.pack(given), None if table_val is None else table_val.pack(given)
+        fingerprint = _fingerprint(train, valid, weight, weight_val)
+        continues = self.warm_start and hasattr(self, "_trained")
+        if continues:
+            self._check_continues(fingerprint)
+        seed = self.seed_ if continues else int(check_random_state(self.random_state).randint(2**31 - 1))
+        store = None
+        if checkpoint is not None:
+            store = Checkpoint(checkpoint, self._identity(fingerprint), seed)
+            seed = store.seed
+        self.seed_ = seed
+
+        samples = self._split(train, valid, weight, weight_val)
+        self.order_ = resolve_order(
+            self.order, table.n_columns, seed, lambda decreasing: self._entropy_order(samples[0], decreasing, store)
+        )
+        data = Data(*(_in_order(sample, self.order_) for sample in samples), seed)
+        self._kind = table.kind
+        self._fingerprint = fingerprint
+        start = self._trained if continues else None
+        how, conditionals = self._train(data, start, store)
+        self.max_leaf_nodes_, self.learning_rate_ = how.max_leaf_nodes, how.learning_rate
+
+        train_curve, valid_curve = curves(conditionals, self.max_iter)
+        if is_rising(valid_curve) and self.n_iter_no_change is None:
+            warnings.warn(
+                f"validation log-likelihood is still rising at max_iter={self.max_iter}; raise max_iter (warm_start=True "
+                "continues this fit), or learning_rate, or set learning_rate='auto'",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        position = np.argsort(self.order_)
+        self.train_curve_, self.valid_curve_ = train_curve[position], valid_curve[position]
+        self._conditionals = conditionals
+        self._trained = conditionals
+        self.select(self.selection)
+        if self.refit:
+            self._conditionals = refit_network(conditionals, how, data.train + data.valid, n_jobs=self.n_jobs)
+        return self
+
+    def _read(self, X: Any, *, reset: bool) -> Table:
+        """Check ``X`` as scikit-learn does its names and widths, without turning it into another array."""
+        table = read_table(X, binarize=self.binarize)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        return table
+
+    def _split(
+        self,
+        train: _Packed,
+        valid: _Packed | None,
+        weight: NDArray[np.float64] | None,
+        weight_val: NDArray[np.float64] | None,
+    ) -> tuple[Sample, Sample]:
+        """Training and validation rows, columns as given, missing values filled."""
+        if valid is not None:
+            sample, sample_val = Sample(*train, weight), Sample(*valid, weight_val)
+        else:
+            n = train[0].n_rows
+            n_valid = round(self.validation_fraction * n)
+            if not 0 < n_valid < n:
+                raise ValueError(
+                    f"validation_fraction={self.validation_fraction} of {n} sample(s) leaves {n_valid} to validate on and "
+                    f"{n - n_valid} to train on, and at least 1 of each is needed; give more rows, or X_val"
+                )
+            shuffled = np.random.default_rng([self.seed_, 0]).permutation(n)
+            whole = Sample(*train, weight)
+            sample, sample_val = whole.take(np.sort(shuffled[n_valid:])), whole.take(np.sort(shuffled[:n_valid]))
+        fill = sample.common_values()
+        return sample.filled(fill), sample_val.filled(fill)
+
+    def _entropy_order(self, sample: Sample, decreasing: bool, store: Checkpoint | None) -> NDArray[np.intp]:
+        known = store.load_array("order") if store else None
+        if known is None:
+            known = entropy_order(sample, decreasing=decreasing, seed=self.seed_, n_jobs=self.n_jobs)
+            if store:
+                store.save_array("order", known)
+        return known
+
+    def _train(
+        self, data: Data, start: list[Conditional] | None, store: Checkpoint | None
+    ) -> tuple[Boosting, list[Conditional]]:
+        D = data.train.bits.n_columns
+        before = None if start is None else {c.position: c for c in start}
+        auto_leaves, auto_rate = self.max_leaf_nodes == "auto", self.learning_rate == "auto"
+        how = self._boosting(
+            LEAF_GRID[0] if auto_leaves else self.max_leaf_nodes, RATE_LADDER[0] if auto_rate else self.learning_rate
+        )
+        searching = (auto_leaves or auto_rate) and before is None
+        if before is not None:
+            how = self._boosting(self.max_leaf_nodes_, self.learning_rate_)
+        with fit_progress(self, None if searching else D, self.verbose) as progress:
+
+            def train(positions: Sequence[int], candidate: Boosting) -> dict[int, Conditional]:
+                return train_network(
+                    positions, candidate, data, start=before, n_jobs=self.n_jobs, checkpoint=store, progress=progress
+                )
+
+            if searching:
+                leaves = LEAF_GRID if auto_leaves else (how.max_leaf_nodes,)
+                rates = RATE_LADDER if auto_rate else (how.learning_rate,)
+                how, trained, self.search_results_ = search(D, how, leaves, rates, self.selection, train)
+            else:
+                trained = train(range(D), how)
+        return how, [trained[d] for d in range(D)]
+
+    def _boosting(self, max_leaf_nodes: Any, learning_rate: Any) -> Boosting:
+        return Boosting(
+            max_leaf_nodes=int(max_leaf_nodes),
+            learning_rate=float(learning_rate),
+            max_iter=int(self.max_iter),
+            boosting=self.boosting,
+            splits=self.splits,
+            split_bits=int(self.split_bits),
+            min_gain=float(self.min_gain),
+            l2_regularization=float(self.l2_regularization),
+            n_iter_no_change=None if self.n_iter_no_change is None else int(self.n_iter_no_change),
+        )
+
+    def _identity(self, fingerprint: str) -> dict[str, str]:
+        """What determines the model: data and every parameter that affects it."""
+        names = sorted(set(self.get_params()) - {"n_jobs", "verbose", "warm_start"})
+        parameters = {name: getattr(self, name) for name in names}
+        if not isinstance(self.order, str):
+            parameters["order"] = np.asarray(self.order).tolist()
+        if isinstance(self.random_state, np.random.RandomState):
+            parameters["random_state"] = "RandomState"
+        return {"data": fingerprint, **{name: repr(value) for name, value in parameters.items()}}
+
+    def _check_continues(self, fingerprint: str) -> None:
+        if fingerprint != self._fingerprint:
+            raise ValueError("warm_start=True continues on the same data; these are others: set warm_start=False")
+        trained = len(self.train_curve_[0]) - 1
+        if self.max_iter < trained:
+            raise ValueError(f"warm_start=True: max_iter={self.max_iter} is less than the {trained} rounds already trained")
+
+    # ------------------------------------------------------------------ select and refit
+
+    def select(self, method: str) -> LBARN:
+        """Choose the numbers of trees again, by any of the selections, from the same training run."""
+        check_is_fitted(self, "_conditionals")
+        if method not in SELECTIONS:
+            raise ValueError(f"selection must be one of {', '.join(SELECTIONS)}; got {method!r}")
+        if not hasattr(self, "train_curve_"):
+            raise ValueError("a trimmed model keeps the selected trees only and cannot select again; use the untrimmed one")
+        if self.n_iter_no_change is not None and method != "individual":
+            raise ValueError(f"n_iter_no_change works with selection='individual' only, not {method!r}")
+        chosen = select(method, self.train_curve_, self.valid_curve_)
+        counts = np.array([len(c.trees) for c in self._conditionals])[np.argsort(self.order_)]
+        self.n_trees_ = np.minimum(chosen, counts)
+        self.selection_ = method
+        return self
+
+    def refit_leaves(self, X: Any, *, sample_weight: ArrayLike | None = None) -> LBARN:
+        """Renew the leaf values of all trees on ``X``, round by round, their splits kept.
+
+        A leaf that meets no row gets 0. ``select`` still works, on the curves of the training run.
+        """
+        check_is_fitted(self, "_conditionals")
+        table = self._read(X, reset=False)
+        sample = Sample(*table.pack(np.arange(table.n_columns)), _weights(sample_weight, table.n_rows, "sample_weight"))
+        sample = _in_order(sample.filled(sample.common_values()), self.order_)
+        how = self._boosting(self.max_leaf_nodes_, self.learning_rate_)
+        self._conditionals = refit_network(self._conditionals, how, sample, n_jobs=self.n_jobs)
+        return self
+
+    # ------------------------------------------------------------------ use
+
+    def score_samples(self, X: Any) -> NDArray[np.float64]:
+        """log p(x) of every row, in nats."""
+        table = self._ready(X)
+        scores = np.empty(table.n_rows)
+        for start, bits in self._chunks(table):
+            scores[start : start + bits.n_rows] = evaluation.log_likelihood(
+                self._conditionals, self._trees_by_position(), bits, self.n_jobs
+            )
+        return scores * UNIT
+
+    def score(self, X: Any, y: None = None, *, sample_weight: ArrayLike | None = None) -> float:
+        """Mean log p(x), in nats per row."""
+        scores = self.score_samples(X)
+        return float(np.average(scores, weights=_weights(sample_weight, len(scores), "sample_weight")))
+
+    def surprise(self, X: Any) -> NDArray[np.float64]:
+        """-log p(x_d | x_<d) of every bit, in nats, shape (n, D); a row sums to -log p(x)."""
+        table = self._ready(X)
+        bits_of_surprise = np.empty((table.n_rows, table.n_columns))
+        for start, bits in self._chunks(table):
+            by_position = evaluation.surprise(self._conditionals, self._trees_by_position(), bits, self.n_jobs)
+            bits_of_surprise[start : start + bits.n_rows, self.order_] = by_position.T
+        bits_of_surprise *= UNIT
+        return bits_of_surprise
+
+    def cumulative_score(self, X: Any) -> NDArray[np.float64]:
+        """Mean log-likelihood of the first 1, 2, ..., D variables of the order; the last one is ``score(X)``."""
+        table = self._ready(X)
+        total = np.zeros(table.n_columns, np.int64)
+        for _, bits in self._chunks(table):
+            total -= evaluation.surprise(self._conditionals, self._trees_by_position(), bits, self.n_jobs).sum(axis=1)
+        return np.cumsum(total * UNIT) / table.n_rows
+
+    def sample(self, n_samples: int = 1, *, given: Any = None, random_state: Any = None) -> Any:
+        """Draw rows, exactly.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows, for each row of ``given`` if there is one (grouped).
+        given : table with NaN where free, optional
+            Fixes the first variables of the order; their number may differ from row to row.
+        random_state : int, RandomState instance or None
+
+        Returns
+        -------
+        The kind of table that the model was fitted on.
+        """
+        check_is_fitted(self, "_conditionals")
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples must be a whole number of at least 1; got {n_samples!r}")
+        n, known = int(n_samples), None
+        if given is not None:
+            known = np.repeat(self._prefixes(given), n, axis=0)
+            n = len(known)
+        seed = int(check_random_state(random_state).randint(2**31 - 1))
+        drawn = evaluation.draw(self._conditionals, self._trees_by_position(), n, seed, self.n_jobs, known)
+        X = np.empty_like(drawn)
+        X[:, self.order_] = drawn
+        return self._kind.give(X)
+
+    def _prefixes(self, given: Any) -> NDArray[np.float64]:
+        """Rows of ``given`` in network order, NaN where free, each a prefix."""
+        table = self._read(given, reset=False)
+        bits, missing = table.pack(self.order_)
+        known = bits.unpack().astype(np.float64)
+        if missing is not None:
+            free = missing.unpack().astype(bool)
+            known[free] = np.nan
+            stray = free[:, :-1] & ~free[:, 1:]
+            if stray.any():
+                i, k = np.argwhere(stray)[0]
+                raise ValueError(
+                    f"row {i} of given fixes {table.column_name(self.order_[k + 1])} but not "
+                    f"{table.column_name(self.order_[k])}, which comes before it in the order; sample takes a prefix of the "
+                    "order only: use impute for other patterns"
+                )
+        return known
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        check_is_fitted(self, "_conditionals")
+        D = self.n_features_in_
+        importance = np.zeros((D, D))
+        for d, (conditional, n_trees) in enumerate(zip(self._conditionals, self._trees_by_position())):
+            importance[self.order_[d], self.order_[:d]] = conditional.importance(n_trees)
+        return importance
+
+    def _trees_by_position(self) -> NDArray[np.intp]:
+        return self.n_trees_[self.order_]
+
+    def _ready(self, X: Any) -> Table:
+        check_is_fitted(self, "_conditionals")
+        return self._read(X, reset=False)
+
+    def _chunks(self, table: Table) -> Iterator[tuple[int, PackedBits]]:
+        for start, values, missing in table.chunks():
+            if missing is not None:
+                i, j = np.argwhere(missing)[0]
+                raise ValueError(
+                    f"{table.column_name(j)} is missing (Input X contains NaN, row {start + i}); complete rows are needed "
+                    "here: impute fills them, log_marginal scores what was observed"
+                )
+            rows = np.zeros((len(values), -(-table.n_columns // 256) * 32), np.uint8)
+            rows[:, : -(-table.n_columns // 8)] = np.packbits(values[:, self.order_], axis=1, bitorder="little")
+            yield start, PackedBits(rows, table.n_columns)
+
+    # ------------------------------------------------------------------ files
+
+    def save(self, path: str | os.PathLike[str], *, trim: bool = False) -> None:
+        """Write the model to one file of arrays and JSON; ``trim=True`` keeps the selected trees only."""
+        check_is_fitted(self, "_conditionals")
+        modelfile.write(path, "LBARN", *self._to_parts(trim))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> LBARN:
+        """Read a model that ``save`` has written."""
+        kind, header, tensors = modelfile.read(path)
+        if kind != "LBARN":
+            raise ModelFileError(f"{path}: holds a model of kind {kind!r}, not LBARN; lbarn.load opens any kind")
+        try:
+            return cls._from_parts(header, tensors)
+        except ModelFileError as error:
+            raise ModelFileError(f"{path}: {error}") from error
+
+    def _to_parts(self, trim: bool) -> tuple[dict[str, Any], modelfile.Tensors]:
+        trimmed = trim or not hasattr(self, "train_curve_")
+        parameters = self.get_params()
+        for name in ("n_jobs", "verbose"):
+            del parameters[name]
+        if isinstance(self.random_state, np.random.RandomState):
+            parameters["random_state"] = None
+        parameters["order"] = self.order if isinstance(self.order, str) else np.asarray(self.order).tolist()
+        header = {
+            "parameters": {name: _plain(value) for name, value in parameters.items()},
+            "fitted": {
+                "max_leaf_nodes": int(self.max_leaf_nodes_),
+                "learning_rate": float(self.learning_rate_),
+                "selection": self.selection_,
+                "seed": int(self.seed_),
+                "search_results": getattr(self, "search_results_", None),
+            },
+            "columns": asdict(self._kind),
+            "trimmed": trimmed,
+        }
+        counts = self._trees_by_position()
+        trees = [c.trees.head(t) if trim else c.trees for c, t in zip(self._conditionals, counts)]
+        tensors = {**modelfile.pack_trees(trees), "order": self.order_.astype(np.int64), "n_trees": counts.astype(np.int64)}
+        if not trimmed:
+            tensors |= {"train_curve": self.train_curve_, "valid_curve": self.valid_curve_}
+        return header, tensors
+
+    @classmethod
+    def _from_parts(cls, header: dict[str, Any], tensors: modelfile.Tensors) -> LBARN:
+        order = modelfile.expect(tensors, "order", np.int64, (None,))
+        D = len(order)
+        if D == 0 or not np.array_equal(np.sort(order), np.arange(D)):
+            raise ModelFileError("the order is not a permutation")
+        trees = modelfile.unpack_trees(tensors, D)
+        counts = modelfile.expect(tensors, "n_trees", np.int64, (D,))
+        if (counts < 0).any() or (counts > [len(t) for t in trees]).any():
+            raise ModelFileError("a dimension has fewer trees than were selected")
+        try:
+            model = cls(**header["parameters"])
+            model._validate_params()
+            model._kind = _kind(header["columns"], D)
+            fitted = header["fitted"]
+            model.max_leaf_nodes_, model.learning_rate_ = int(fitted["max_leaf_nodes"]), float(fitted["learning_rate"])
+            model.selection_, model.seed_ = str(fitted["selection"]), int(fitted["seed"])
+            if fitted["search_results"] is not None:
+                model.search_results_ = list(fitted["search_results"])
+            trimmed = bool(header["trimmed"])
+            if model.selection_ not in SELECTIONS:
+                raise ValueError(f"unknown selection {model.selection_!r}")
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+            raise ModelFileError(f"its description does not make sense ({error})") from error
+        model.n_features_in_ = D
+        if model._kind.names is not None:
+            model.feature_names_in_ = np.array(model._kind.names, dtype=object)
+        model.order_ = order.astype(np.intp)
+        model.n_trees_ = np.empty(D, np.intp)
+        model.n_trees_[model.order_] = counts
+        none = np.zeros(0)
+        model._conditionals = [Conditional(d, t, none, none) for d, t in enumerate(trees)]
+        if not trimmed:
+            model.train_curve_ = modelfile.expect(tensors, "train_curve", np.float64, (D, None))
+            rounds = model.train_curve_.shape[1]
+            model.valid_curve_ = modelfile.expect(tensors, "valid_curve", np.float64, (D, rounds))
+            if rounds < 1 or any(len(t) >= rounds for t in trees):
+                raise ModelFileError("the curves are shorter than the trees")
+        return model
+
+
+_Packed = tuple[PackedBits, PackedBits | None]
+
+
+def _in_order(sample: Sample, order: NDArray[np.intp]) -> Sample:
+    """The same sample with its columns permuted."""
+    if np.array_equal(order, np.arange(len(order))):
+        return sample
+    return replace(
+        sample, bits=sample.bits.permuted(order), missing=None if sample.missing is None else sample.missing.permuted(order)
+    )
+
+
+def _weights(weight: ArrayLike | None, n: int, name: str) -> NDArray[np.float64] | None:
+    if weight is None:
+        return None
+    checked = _check_sample_weight(weight, np.empty((n, 0)), dtype=np.float64, ensure_non_negative=True)
+    if not checked.any():
+        raise ValueError(f"{name} is zero for every row")
+    return checked
+
+
+def _fingerprint(train: _Packed, valid: _Packed | None, *weights: NDArray[np.float64] | None) -> str:
+    digest = hashlib.sha256()
+    for part in (*train, *(valid or (None, None))):
+        digest.update(b"-" if part is None else f"{part.rows.shape} {part.n_columns}".encode() + part.rows.tobytes())
+    for weight in weights:
+        digest.update(b"-" if weight is None else weight.tobytes())
+    return digest.hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """NumPy scalars as Python's own, for JSON."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _kind(columns: dict[str, Any], n_columns: int) -> Kind:
+    names = columns["names"]
+    kind = Kind(
+        str(columns["library"]),
+        None if names is None else tuple(map(str, names)),
+        tuple(str(np.dtype(str(d))) for d in columns["dtypes"]),
+    )
+    if kind.library not in ("numpy", "pandas", "polars", "pyarrow"):
+        raise ValueError(f"unknown kind of table {kind.library!r}")
+    if (kind.names is not None and len(kind.names) != n_columns) or len(kind.dtypes) not in (1, n_columns):
+        raise ValueError("column names or types do not fit the number of columns")
+    return kind
+
+

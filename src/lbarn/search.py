@@ -1,0 +1,90 @@
+"""``"auto"``: the number of leaves and the learning rate that validate best, without training every candidate in full.
+
+Dimensions are independent problems, so a candidate that is hopeless on a part of them is not trained on the rest. Half
+of the candidates go after an eighth of the dimensions, half of those that are left after a quarter, and after a half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lbarn.conditional import Boosting, Conditional
+from lbarn.selection import select
+
+__all__ = ["LEAF_GRID", "RATE_LADDER", "curves", "is_rising", "search"]
+
+LEAF_GRID = (2, 4, 8, 16, 32, 64, 128)
+RATE_LADDER = (0.02, 0.05, 0.1, 0.2, 0.5)
+
+_STILL_RISING = 1e-3  # share of the log-likelihood gained in the last tenth of the rounds
+
+Train = Callable[[Sequence[int], Boosting], dict[int, Conditional]]
+
+
+def curves(
+    conditionals: Sequence[Conditional], max_iter: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Train and validation curves, one row each; that of a dimension that stopped early is held flat."""
+
+    def padded(curve: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.concatenate([curve, np.full(max_iter + 1 - len(curve), curve[-1])])
+
+    train = np.array([padded(c.train_curve) for c in conditionals])
+    valid = np.array([padded(c.valid_curve) for c in conditionals])
+    return train, valid
+
+
+def is_rising(valid: NDArray[np.float64]) -> bool:
+    """Whether the last tenth of the rounds still made a difference."""
+    before = valid[:, : -max(1, valid.shape[1] // 10)].max(axis=1).sum()
+    best = valid.max(axis=1).sum()
+    return bool(best - before > _STILL_RISING * abs(best))
+
+
+def _rungs(n: int) -> list[list[int]]:
+    """Positions in four growing parts, each spread over all of them; one part where there are few."""
+    positions = list(range(n))[::-1]
+    if n < 16:
+        return [positions]
+    return [positions[::8], positions[4::8], positions[2::4], positions[1::2]]
+
+
+def search(
+    n_positions: int, how: Boosting, leaves: Sequence[int], rates: Sequence[float], selection: str, train: Train
+) -> tuple[Boosting, dict[int, Conditional], list[dict[str, Any]]]:
+    """The best candidate, all of its conditionals, and the table of what was tried."""
+    rungs = _rungs(n_positions)
+    tried: list[dict[str, Any]] = []
+
+    def judge(candidate: Boosting) -> float:
+        done = trained[candidate]
+        train_curves, valid_curves = curves(list(done.values()), how.max_iter)
+        n_trees = select(selection, train_curves, valid_curves)
+        value = float(valid_curves[np.arange(len(done)), n_trees].sum())
+        tried.append(
+            {
+                "max_leaf_nodes": candidate.max_leaf_nodes,
+                "learning_rate": candidate.learning_rate,
+                "n_dimensions": len(done),
+                "valid_log_likelihood": value,
+            }
+        )
+        return value
+
+    for rate in rates:
+        candidates = [replace(how, max_leaf_nodes=J, learning_rate=rate) for J in leaves]
+        trained = {candidate: train(rungs[0], candidate) for candidate in candidates}
+        candidates.sort(key=judge, reverse=True)
+        if not is_rising(curves(list(trained[candidates[0]].values()), how.max_iter)[1]):
+            break
+    for rung in rungs[1:]:
+        candidates = candidates[: -(-len(candidates) // 2)]
+        for candidate in candidates:
+            trained[candidate] |= train(rung, candidate)
+        candidates.sort(key=judge, reverse=True)
+    return candidates[0], trained[candidates[0]], tried
