@@ -28,7 +28,7 @@ Packed read_bits(size_t n, size_t d) {
     if (std::fread(line.data(), 1, d, stdin) != d) std::exit(2);
     for (size_t j = 0; j < d; ++j) p.rows[i * stride + j / 8] |= static_cast<uint8_t>(line[j] << (j % 8));
   }
-  p.row_view = {p.rows.data(), n, stride};
+  p.row_view = {p.rows.data(), n, stride, stride};
   p.columns.resize(d * lbarn::column_words(n));
   lbarn::transpose(p.row_view, d, p.columns.data());
   p.column_view = {p.columns.data(), n, lbarn::column_words(n)};

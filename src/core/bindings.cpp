@@ -13,6 +13,7 @@
 
 #include "bits.hpp"
 #include "booster.hpp"
+#include "entropy.hpp"
 #include "kernels.hpp"
 #include "logistic.hpp"
 
@@ -68,7 +69,7 @@ void require(bool condition, const char* what) {
 
 Rows rows_of(const In2<uint8_t>& rows) {
   require(rows.shape(1) % kRowAlign == 0, "rows: the stride must be a multiple of 32 bytes");
-  return {rows.data(), rows.shape(0), rows.shape(1)};
+  return {rows.data(), rows.shape(0), rows.shape(1), rows.shape(1)};
 }
 
 Columns columns_of(const In2<uint64_t>& columns, size_t n_rows) {
@@ -188,6 +189,28 @@ Out<uint64_t> transposed(const In2<uint8_t>& rows, size_t n_columns) {
   return give(std::move(out), {n_columns, words});
 }
 
+// Keeps the arrays that it looks at.
+class Entropies {
+ public:
+  Entropies(In2<uint64_t> train, size_t n_train, In2<uint64_t> valid, size_t n_valid, uint64_t seed)
+      : train_(std::move(train)),
+        valid_(std::move(valid)),
+        entropies_(columns_of(train_, n_train), columns_of(valid_, n_valid), train_.shape(0), seed) {
+    require(train_.shape(0) == valid_.shape(0), "both halves need the same columns");
+  }
+  void pick(size_t column) { entropies_.pick(column); }
+  std::vector<double> update(const std::vector<size_t>& columns) const {
+    std::vector<double> result;
+    nb::gil_scoped_release released;
+    for (const size_t column : columns) result.push_back(entropies_.update(column));
+    return result;
+  }
+
+ private:
+  In2<uint64_t> train_, valid_;
+  ConditionalEntropies entropies_;
+};
+
 nb::tuple histogram_of(const In2<uint8_t>& rows, const In1<uint32_t>& index, const In2<uint16_t>& digits) {
   const Rows r = rows_of(rows);
   require(digits.shape(0) >= 1 && digits.shape(0) <= kMaxDigits && digits.shape(1) == r.count, "histogram: bad shapes");
@@ -221,6 +244,11 @@ NB_MODULE(_core, m) {
       .def(nb::init<>())
       .def("set", [](CancelFlag& flag) { flag = true; })
       .def("is_set", [](const CancelFlag& flag) { return flag.load(); });
+  nb::class_<Entropies>(m, "ConditionalEntropies")
+      .def(nb::init<In2<uint64_t>, size_t, In2<uint64_t>, size_t, uint64_t>(), "train"_a, "n_train"_a, "valid"_a, "n_valid"_a,
+           "seed"_a)
+      .def("pick", &Entropies::pick, "column"_a)
+      .def("update", &Entropies::update, "columns"_a);
   m.def("simd_path", [] { return std::string(kernels().name); });
   m.def("simd_paths", &available_kernels);
   m.def("choose_simd_path", &choose_kernels, "name"_a);

@@ -17,6 +17,29 @@ uint64_t transpose8(uint64_t x) {
 
 }  // namespace
 
+void Predictors::reserve(const Columns& columns, size_t capacity) {
+  const size_t stride = (capacity + 8 * kScanBytes - 1) / (8 * kScanBytes) * kScanBytes;
+  data_.resize(columns.padded_rows() * stride + kCacheLine);
+  const auto misaligned = reinterpret_cast<uintptr_t>(data_.data()) % kCacheLine;
+  start_ = data_.data() + (misaligned ? kCacheLine - misaligned : 0);
+  view_ = {start_, columns.rows, stride, 0};
+}
+
+Predictors Predictors::with_room(const Columns& columns, size_t capacity) {
+  Predictors predictors;
+  predictors.reserve(columns, capacity);
+  return predictors;
+}
+
+void Predictors::append(const Columns& columns, size_t position) {
+  const size_t at = count();
+  position_.push_back(static_cast<uint16_t>(position));
+  resize(count());
+  const uint64_t* column = columns.column(position);
+  for (size_t i = 0; i < columns.rows; ++i)
+    start_[i * view_.stride + at / 8] |= static_cast<uint8_t>((column[i / 64] >> (i % 64) & 1) << (at % 8));
+}
+
 Predictors::Predictors(const Columns& columns, size_t position) {
   for (size_t j = 0; j < position; ++j) {
     const uint64_t* column = columns.column(j);
@@ -24,11 +47,8 @@ Predictors::Predictors(const Columns& columns, size_t position) {
     for (size_t w = 0; w < columns.words; ++w) ones += static_cast<size_t>(__builtin_popcountll(column[w]));
     if (ones > 0 && ones < columns.rows) position_.push_back(static_cast<uint16_t>(j));
   }
-  const size_t stride = (count() + 8 * kScanBytes - 1) / (8 * kScanBytes) * kScanBytes;
-  data_.resize(columns.padded_rows() * stride + kCacheLine);
-  const auto misaligned = reinterpret_cast<uintptr_t>(data_.data()) % kCacheLine;
-  uint8_t* start = data_.data() + (misaligned ? kCacheLine - misaligned : 0);
-  view_ = {start, columns.rows, stride};
+  reserve(columns, count());
+  resize(count());
   for (size_t first = 0; first < count(); first += 8) {
     const size_t n = std::min<size_t>(8, count() - first);
     for (size_t w = 0; w < columns.words; ++w)
@@ -36,7 +56,8 @@ Predictors::Predictors(const Columns& columns, size_t position) {
         uint64_t square = 0;
         for (size_t c = 0; c < n; ++c) square |= (columns.column(position_[first + c])[w] >> r8 & 0xFF) << (8 * c);
         square = transpose8(square);
-        for (size_t r = 0; r < 8; ++r) start[(64 * w + r8 + r) * stride + first / 8] = static_cast<uint8_t>(square >> (8 * r));
+        for (size_t r = 0; r < 8; ++r)
+          start_[(64 * w + r8 + r) * view_.stride + first / 8] = static_cast<uint8_t>(square >> (8 * r));
       }
   }
 }

@@ -22,6 +22,7 @@ struct Rows {
   const uint8_t* data = nullptr;
   size_t count = 0;
   size_t stride = 0;
+  size_t width = 0;  // bytes of a row that a histogram reads, a multiple of 16
 
   const uint8_t* row(size_t i) const { return data + i * stride; }
 };
@@ -39,18 +40,29 @@ inline size_t column_words(size_t rows) {
   return (rows + kBlockRows - 1) / kBlockRows * kBlockWords;
 }
 
-// The predictors of one problem, as rows for its many scans: the columns before `position` that are not constant (no
-// split can use the others), close together, aligned, and nothing else.
+// The predictors of one problem, as rows for its many scans: the columns that are not constant (no split can use the
+// others), close together, aligned, and nothing else.
 class Predictors {
  public:
+  // Those among the columns before `position`.
   Predictors(const Columns& columns, size_t position);
+
+  // None yet, and room for so many; `append` adds a column of `columns`.
+  static Predictors with_room(const Columns& columns, size_t capacity);
+  void append(const Columns& columns, size_t position);
+
   const Rows& rows() const { return view_; }
   size_t count() const { return position_.size(); }
-  uint16_t position(size_t predictor) const { return position_[predictor]; }  // ascending
+  uint16_t position(size_t predictor) const { return position_[predictor]; }
 
  private:
+  Predictors() = default;
+  void reserve(const Columns& columns, size_t capacity);
+  void resize(size_t count) { view_.width = (count + 8 * kScanBytes - 1) / (8 * kScanBytes) * kScanBytes; }
+
   std::vector<uint16_t> position_;
   std::vector<uint8_t> data_;
+  uint8_t* start_ = nullptr;
   Rows view_;
 };
 

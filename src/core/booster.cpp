@@ -5,6 +5,7 @@
 
 #include "fixed_point.hpp"
 #include "grower.hpp"
+#include "leaves.hpp"
 
 namespace lbarn {
 namespace {
@@ -87,19 +88,6 @@ class Walker {
   double total_weight_;
 };
 
-double objective(const LeafSum& sum, double l2) {
-  const auto g = static_cast<double>(sum.g);
-  return sum.h > 0 ? g * g / (static_cast<double>(sum.h) + l2) : 0.0;
-}
-
-// nu * sum g / (sum h + l2), rounded and clipped.
-int32_t leaf_value(const LeafSum& sum, double learning_rate, double l2) {
-  if (sum.h <= 0) return 0;
-  const double value = learning_rate / kLogOddsUnit * static_cast<double>(sum.g) / (static_cast<double>(sum.h) + l2);
-  const auto clip = static_cast<double>(kMaxLeaf);
-  return static_cast<int32_t>(std::llround(std::min(std::max(value, -clip), clip)));
-}
-
 // Values of the leaves from their sums. A tree that would let the log-odds outgrow 31 bits gets zeros.
 void set_values(const std::vector<LeafSum>& sums, double learning_rate, double l2, int64_t& headroom, int32_t* values) {
   int32_t largest = 0;
@@ -181,7 +169,8 @@ void boost(const Sample& train, const Sample& valid, size_t position, const Boos
   planes.digits = how.digits;
   for (int d = 0; d < how.digits; ++d) planes.plane[d] = plane_data[d] = digits[d].data();
 
-  Grower grower(k, train.columns, position);
+  const Predictors predictors(train.columns, position);
+  Grower grower(k, train.columns, predictors);
   std::vector<LeafSum> sums;
   int64_t headroom = headroom_after(trees.view());
   const double true_l2 = params.l2 / training.scale() * kPerUnit;  // in units of the summed h

@@ -18,8 +18,8 @@ struct Candidate {
 
 }  // namespace
 
-Grower::Grower(const Kernels& kernels, const Columns& columns, size_t position)
-    : kernels_(kernels), columns_(columns), predictors_(columns, position), index_(columns.padded_rows() + 64),
+Grower::Grower(const Kernels& kernels, const Columns& columns, const Predictors& predictors)
+    : kernels_(kernels), columns_(columns), predictors_(predictors), index_(columns.padded_rows() + 64),
       scores_(scan_slots(predictors_.rows())) {}
 
 void Grower::scan(Leaf& leaf, const DigitPlanes& planes) {

@@ -16,7 +16,8 @@ struct GrowthLimits {
 
 class Grower {
  public:
-  Grower(const Kernels& kernels, const Columns& columns, size_t position);
+  // Both must outlive it.
+  Grower(const Kernels& kernels, const Columns& columns, const Predictors& predictors);
 
   // The splits of a tree on the rows of `active`; no row outside it has a digit set.
   const std::vector<Split>& grow(const DigitPlanes& planes, const uint64_t* active, QuantisedTotals totals,
@@ -36,7 +37,7 @@ class Grower {
 
   const Kernels& kernels_;
   Columns columns_;
-  Predictors predictors_;
+  const Predictors& predictors_;
   std::vector<Leaf> leaves_;  // kept from tree to tree
   std::vector<uint32_t> index_;
   std::vector<double> scores_;

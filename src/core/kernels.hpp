@@ -29,7 +29,7 @@ struct HistogramScratch {
 };
 
 // The histogram's order. Slot 128 c + 32 k + 16 half + b is bit 128 c + 8 b + 4 half + k of the rows.
-constexpr size_t scan_slots(const Rows& rows) { return 8 * rows.stride; }
+constexpr size_t scan_slots(const Rows& rows) { return 8 * rows.width; }
 constexpr size_t feature_of_slot(size_t slot) {
   return slot / 128 * 128 + slot % 16 * 8 + slot / 16 % 2 * 4 + slot / 32 % 4;
 }

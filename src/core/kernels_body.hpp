@@ -27,7 +27,7 @@ constexpr size_t kChunk = 128;                // features per chunk
 
 LBARN_TARGET void histogram(const Rows& rows, uint32_t* index, size_t count, const DigitPlanes& planes,
                             HistogramScratch& scratch, double* g, double* h) {
-  const size_t chunks = rows.stride / kScanBytes;
+  const size_t chunks = rows.width / kScanBytes;
   const size_t vectors = 4 * chunks;
   const size_t slots = chunks * kChunk;
   scratch.nibbles.resize(vectors * kNibbleStride);

@@ -59,7 +59,9 @@ class PackedBits:
         """The same rows with column ``order[k]`` at position ``k``."""
         rows = np.zeros_like(self.rows)
         for start in range(0, self.n_rows, _CHUNK_ROWS):
-            values = np.unpackbits(self.rows[start : start + _CHUNK_ROWS], axis=1, count=self.n_columns, bitorder="little")
+            values = np.unpackbits(
+                self.rows[start : start + _CHUNK_ROWS], axis=1, count=self.n_columns, bitorder="little"
+            )
             packed = np.packbits(values[:, order], axis=1, bitorder="little")
             rows[start : start + _CHUNK_ROWS, : packed.shape[1]] = packed
         return PackedBits(rows, self.n_columns)

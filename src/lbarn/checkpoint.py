@@ -58,7 +58,9 @@ class Checkpoint:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{head} is not a checkpoint of lbarn: {error}; choose an empty folder") from error
         if version != _VERSION:
-            raise CheckpointError(f"{head} is of version {version}, this lbarn writes {_VERSION}; choose an empty folder")
+            raise CheckpointError(
+                f"{head} is of version {version}, this lbarn writes {_VERSION}; choose an empty folder"
+            )
         different = sorted(k for k in stored.keys() | identity.keys() if stored.get(k) != identity.get(k))
         if different:
             raise CheckpointError(

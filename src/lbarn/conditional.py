@@ -179,7 +179,7 @@ class Conditional:
     def importance(self, n_trees: int | None = None) -> NDArray[np.float64]:
         """Summed gain of each predictor, by position, over the first ``n_trees`` trees."""
         trees = self.trees if n_trees is None else self.trees.head(n_trees)
-        return np.bincount(trees.splits[:, 1], weights=trees.gains, minlength=self.position)
+        return np.bincount(trees.splits[:, 1], weights=trees.gains, minlength=self.position).astype(np.float64)
 
 
 def log_likelihoods(log_odds: NDArray[np.int32], target: NDArray[np.uint64]) -> NDArray[np.int64]:

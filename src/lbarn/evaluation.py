@@ -26,7 +26,7 @@ def _sum(part: Sequence[tuple[Conditional, int]], bits: PackedBits) -> NDArray[n
 
 
 def log_likelihood(
-    conditionals: Sequence[Conditional], n_trees: Sequence[int], bits: PackedBits, n_jobs: int | None
+    conditionals: Sequence[Conditional], n_trees: Sequence[int] | NDArray[np.intp], bits: PackedBits, n_jobs: int | None
 ) -> NDArray[np.int64]:
     """log p(x) per row in units of 2^-30."""
     pairs = list(zip(conditionals, n_trees))
@@ -37,7 +37,7 @@ def log_likelihood(
 
 
 def surprise(
-    conditionals: Sequence[Conditional], n_trees: Sequence[int], bits: PackedBits, n_jobs: int | None
+    conditionals: Sequence[Conditional], n_trees: Sequence[int] | NDArray[np.intp], bits: PackedBits, n_jobs: int | None
 ) -> NDArray[np.int64]:
     """-log p(x_d | x_<d) per position and row in units of 2^-30, shape (D, n)."""
     bits.columns  # noqa: B018
@@ -49,7 +49,7 @@ def surprise(
 
 def _draw_block(
     conditionals: Sequence[Conditional],
-    n_trees: Sequence[int],
+    n_trees: Sequence[int] | NDArray[np.intp],
     n: int,
     seed: tuple[int, int],
     known: NDArray[np.float64] | None,
@@ -73,7 +73,7 @@ def _draw_block(
 
 def draw(
     conditionals: Sequence[Conditional],
-    n_trees: Sequence[int],
+    n_trees: Sequence[int] | NDArray[np.intp],
     n: int,
     seed: int,
     n_jobs: int | None,

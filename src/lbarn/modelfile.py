@@ -39,7 +39,9 @@ def _checksum(header: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) ->
     return digest.hexdigest()
 
 
-def write(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> None:
+def write(
+    path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]
+) -> None:
     """Write a model of ``kind``: whole or not at all."""
     content = {"kind": kind, "version": VERSION, **header}
     content["checksum"] = _checksum(content, tensors)

@@ -5,36 +5,37 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, DensityMixin, _fit_context
+from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from lbarn import evaluation, modelfile
+from lbarn import modelfile
+from lbarn.autoregressive import AutoregressiveNetwork, checked_weights
 from lbarn.bits import PackedBits
 from lbarn.checkpoint import Checkpoint
-from lbarn.conditional import UNIT, Boosting, Conditional
+from lbarn.conditional import Boosting, Conditional
 from lbarn.entropy import entropy_order
 from lbarn.errors import ModelFileError
 from lbarn.order import ORDERS, resolve_order
 from lbarn.progress import CallbackSupport, fit_progress
 from lbarn.search import LEAF_GRID, RATE_LADDER, curves, is_rising, search
 from lbarn.selection import SELECTIONS, select
-from lbarn.table import Kind, Table, read_table
+from lbarn.table import Kind
 from lbarn.training import Data, Sample, refit_network, train_network
 
 __all__ = ["LBARN"]
 
 
-class LBARN(CallbackSupport, DensityMixin, BaseEstimator):
+class LBARN(CallbackSupport, AutoregressiveNetwork):
     """The distribution of binary rows as a product of conditionals, each learned by LogitBoost.
 
     ``P(x) = prod_d P(x_d | x_1..x_{d-1})``; every conditional is the logistic function of a sum of shrunken regression
@@ -174,11 +175,9 @@ class LBARN(CallbackSupport, DensityMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        return tags
+    seed_: int
+    _trained: list[Conditional]  # before any refit, to continue from
+    _fingerprint: str
 
     # ------------------------------------------------------------------ fit
 
@@ -209,11 +208,13 @@ class LBARN(CallbackSupport, DensityMixin, BaseEstimator):
         if self.n_iter_no_change is not None and self.selection != "individual":
             raise ValueError(f"n_iter_no_change works with selection='individual' only, not {self.selection!r}")
         table = self._read(X, reset=True)
-        weight = _weights(sample_weight, table.n_rows, "sample_weight")
+        weight = checked_weights(sample_weight, table.n_rows, "sample_weight")
         if X_val is None and sample_weight_val is not None:
             raise ValueError("sample_weight_val was given without X_val; weights of held-out rows are in sample_weight")
         table_val = None if X_val is None else self._read(X_val, reset=False)
-        weight_val = None if table_val is None else _weights(sample_weight_val, table_val.n_rows, "sample_weight_val")
+        weight_val = (
+            None if table_val is None else checked_weights(sample_weight_val, table_val.n_rows, "sample_weight_val")
+        )
 
         given = np.arange(table.n_columns)
         train, valid = table.pack(given), None if table_val is None else table_val.pack(given)
@@ -232,7 +233,7 @@ class LBARN(CallbackSupport, DensityMixin, BaseEstimator):
         self.order_ = resolve_order(
             self.order, table.n_columns, seed, lambda decreasing: self._entropy_order(samples[0], decreasing, store)
         )
-        data = Data(*(_in_order(sample, self.order_) for sample in samples), seed)
+        data = Data(_in_order(samples[0], self.order_), _in_order(samples[1], self.order_), seed)
         self._kind = table.kind
         self._fingerprint = fingerprint
         start = self._trained if continues else None
@@ -245,7 +246,7 @@ class LBARN(CallbackSupport, DensityMixin, BaseEstimator):
                 f"validation log-likelihood is still rising at max_iter={self.max_iter}; raise max_iter (warm_start=True "
                 "continues this fit), or learning_rate, or set learning_rate='auto'",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         position = np.argsort(self.order_)
         self.train_curve_, self.valid_curve_ = train_curve[position], valid_curve[position]
@@ -255,12 +256,6 @@ class LBARN(CallbackSupport, DensityMixin, BaseEstimator):
         if self.refit:
             self._conditionals = refit_network(conditionals, how, data.train + data.valid, n_jobs=self.n_jobs)
         return self
-
-    def _read(self, X: Any, *, reset: bool) -> Table:
-        """Check ``X`` as scikit-learn does its names and widths, without turning it into another array."""
-        table = read_table(X, binarize=self.binarize)
-        validate_data(self, X, reset=reset, skip_check_array=True)
-        return table
 
     def _split(
         self,
@@ -349,7 +344,9 @@ class LBARN(CallbackSupport, DensityMixin, BaseEstimator):
             raise ValueError("warm_start=True continues on the same data; these are others: set warm_start=False")
         trained = len(self.train_curve_[0]) - 1
         if self.max_iter < trained:
-            raise ValueError(f"warm_start=True: max_iter={self.max_iter} is less than the {trained} rounds already trained")
+            raise ValueError(
+                f"warm_start=True: max_iter={self.max_iter} is less than the {trained} rounds already trained"
+            )
 
     # ------------------------------------------------------------------ select and refit
 
@@ -359,7 +356,9 @@ class LBARN(CallbackSupport, DensityMixin, BaseEstimator):
         if method not in SELECTIONS:
             raise ValueError(f"selection must be one of {', '.join(SELECTIONS)}; got {method!r}")
         if not hasattr(self, "train_curve_"):
-            raise ValueError("a trimmed model keeps the selected trees only and cannot select again; use the untrimmed one")
+            raise ValueError(
+                "a trimmed model keeps the selected trees only and cannot select again; use the untrimmed one"
+            )
         if self.n_iter_no_change is not None and method != "individual":
             raise ValueError(f"n_iter_no_change works with selection='individual' only, not {method!r}")
         chosen = select(method, self.train_curve_, self.valid_curve_)
@@ -375,120 +374,12 @@ class LBARN(CallbackSupport, DensityMixin, BaseEstimator):
         """
         check_is_fitted(self, "_conditionals")
         table = self._read(X, reset=False)
-        sample = Sample(*table.pack(np.arange(table.n_columns)), _weights(sample_weight, table.n_rows, "sample_weight"))
+        bits, missing = table.pack(np.arange(table.n_columns))
+        sample = Sample(bits, missing, checked_weights(sample_weight, table.n_rows, "sample_weight"))
         sample = _in_order(sample.filled(sample.common_values()), self.order_)
         how = self._boosting(self.max_leaf_nodes_, self.learning_rate_)
         self._conditionals = refit_network(self._conditionals, how, sample, n_jobs=self.n_jobs)
         return self
-
-    # ------------------------------------------------------------------ use
-
-    def score_samples(self, X: Any) -> NDArray[np.float64]:
-        """log p(x) of every row, in nats."""
-        table = self._ready(X)
-        scores = np.empty(table.n_rows)
-        for start, bits in self._chunks(table):
-            scores[start : start + bits.n_rows] = evaluation.log_likelihood(
-                self._conditionals, self._trees_by_position(), bits, self.n_jobs
-            )
-        return scores * UNIT
-
-    def score(self, X: Any, y: None = None, *, sample_weight: ArrayLike | None = None) -> float:
-        """Mean log p(x), in nats per row."""
-        scores = self.score_samples(X)
-        return float(np.average(scores, weights=_weights(sample_weight, len(scores), "sample_weight")))
-
-    def surprise(self, X: Any) -> NDArray[np.float64]:
-        """-log p(x_d | x_<d) of every bit, in nats, shape (n, D); a row sums to -log p(x)."""
-        table = self._ready(X)
-        bits_of_surprise = np.empty((table.n_rows, table.n_columns))
-        for start, bits in self._chunks(table):
-            by_position = evaluation.surprise(self._conditionals, self._trees_by_position(), bits, self.n_jobs)
-            bits_of_surprise[start : start + bits.n_rows, self.order_] = by_position.T
-        bits_of_surprise *= UNIT
-        return bits_of_surprise
-
-    def cumulative_score(self, X: Any) -> NDArray[np.float64]:
-        """Mean log-likelihood of the first 1, 2, ..., D variables of the order; the last one is ``score(X)``."""
-        table = self._ready(X)
-        total = np.zeros(table.n_columns, np.int64)
-        for _, bits in self._chunks(table):
-            total -= evaluation.surprise(self._conditionals, self._trees_by_position(), bits, self.n_jobs).sum(axis=1)
-        return np.cumsum(total * UNIT) / table.n_rows
-
-    def sample(self, n_samples: int = 1, *, given: Any = None, random_state: Any = None) -> Any:
-        """Draw rows, exactly.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            Number of rows, for each row of ``given`` if there is one (grouped).
-        given : table with NaN where free, optional
-            Fixes the first variables of the order; their number may differ from row to row.
-        random_state : int, RandomState instance or None
-
-        Returns
-        -------
-        The kind of table that the model was fitted on.
-        """
-        check_is_fitted(self, "_conditionals")
-        if not isinstance(n_samples, Integral) or n_samples < 1:
-            raise ValueError(f"n_samples must be a whole number of at least 1; got {n_samples!r}")
-        n, known = int(n_samples), None
-        if given is not None:
-            known = np.repeat(self._prefixes(given), n, axis=0)
-            n = len(known)
-        seed = int(check_random_state(random_state).randint(2**31 - 1))
-        drawn = evaluation.draw(self._conditionals, self._trees_by_position(), n, seed, self.n_jobs, known)
-        X = np.empty_like(drawn)
-        X[:, self.order_] = drawn
-        return self._kind.give(X)
-
-    def _prefixes(self, given: Any) -> NDArray[np.float64]:
-        """Rows of ``given`` in network order, NaN where free, each a prefix."""
-        table = self._read(given, reset=False)
-        bits, missing = table.pack(self.order_)
-        known = bits.unpack().astype(np.float64)
-        if missing is not None:
-            free = missing.unpack().astype(bool)
-            known[free] = np.nan
-            stray = free[:, :-1] & ~free[:, 1:]
-            if stray.any():
-                i, k = np.argwhere(stray)[0]
-                raise ValueError(
-                    f"row {i} of given fixes {table.column_name(self.order_[k + 1])} but not "
-                    f"{table.column_name(self.order_[k])}, which comes before it in the order; sample takes a prefix of the "
-                    "order only: use impute for other patterns"
-                )
-        return known
-
-    @property
-    def feature_importances_(self) -> NDArray[np.float64]:
-        check_is_fitted(self, "_conditionals")
-        D = self.n_features_in_
-        importance = np.zeros((D, D))
-        for d, (conditional, n_trees) in enumerate(zip(self._conditionals, self._trees_by_position())):
-            importance[self.order_[d], self.order_[:d]] = conditional.importance(n_trees)
-        return importance
-
-    def _trees_by_position(self) -> NDArray[np.intp]:
-        return self.n_trees_[self.order_]
-
-    def _ready(self, X: Any) -> Table:
-        check_is_fitted(self, "_conditionals")
-        return self._read(X, reset=False)
-
-    def _chunks(self, table: Table) -> Iterator[tuple[int, PackedBits]]:
-        for start, values, missing in table.chunks():
-            if missing is not None:
-                i, j = np.argwhere(missing)[0]
-                raise ValueError(
-                    f"{table.column_name(j)} is missing (Input X contains NaN, row {start + i}); complete rows are needed "
-                    "here: impute fills them, log_marginal scores what was observed"
-                )
-            rows = np.zeros((len(values), -(-table.n_columns // 256) * 32), np.uint8)
-            rows[:, : -(-table.n_columns // 8)] = np.packbits(values[:, self.order_], axis=1, bitorder="little")
-            yield start, PackedBits(rows, table.n_columns)
 
     # ------------------------------------------------------------------ files
 
@@ -530,7 +421,11 @@ class LBARN(CallbackSupport, DensityMixin, BaseEstimator):
         }
         counts = self._trees_by_position()
         trees = [c.trees.head(t) if trim else c.trees for c, t in zip(self._conditionals, counts)]
-        tensors = {**modelfile.pack_trees(trees), "order": self.order_.astype(np.int64), "n_trees": counts.astype(np.int64)}
+        tensors = {
+            **modelfile.pack_trees(trees),
+            "order": self.order_.astype(np.int64),
+            "n_trees": counts.astype(np.int64),
+        }
         if not trimmed:
             tensors |= {"train_curve": self.train_curve_, "valid_curve": self.valid_curve_}
         return header, tensors
@@ -584,17 +479,10 @@ def _in_order(sample: Sample, order: NDArray[np.intp]) -> Sample:
     if np.array_equal(order, np.arange(len(order))):
         return sample
     return replace(
-        sample, bits=sample.bits.permuted(order), missing=None if sample.missing is None else sample.missing.permuted(order)
+        sample,
+        bits=sample.bits.permuted(order),
+        missing=None if sample.missing is None else sample.missing.permuted(order),
     )
-
-
-def _weights(weight: ArrayLike | None, n: int, name: str) -> NDArray[np.float64] | None:
-    if weight is None:
-        return None
-    checked = _check_sample_weight(weight, np.empty((n, 0)), dtype=np.float64, ensure_non_negative=True)
-    if not checked.any():
-        raise ValueError(f"{name} is zero for every row")
-    return checked
 
 
 def _fingerprint(train: _Packed, valid: _Packed | None, *weights: NDArray[np.float64] | None) -> str:
@@ -623,5 +511,3 @@ def _kind(columns: dict[str, Any], n_columns: int) -> Kind:
     if (kind.names is not None and len(kind.names) != n_columns) or len(kind.dtypes) not in (1, n_columns):
         raise ValueError("column names or types do not fit the number of columns")
     return kind
-
-

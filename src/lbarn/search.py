@@ -26,9 +26,7 @@ _STILL_RISING = 1e-3  # share of the log-likelihood gained in the last tenth of 
 Train = Callable[[Sequence[int], Boosting], dict[int, Conditional]]
 
 
-def curves(
-    conditionals: Sequence[Conditional], max_iter: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def curves(conditionals: Sequence[Conditional], max_iter: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Train and validation curves, one row each; that of a dimension that stopped early is held flat."""
 
     def padded(curve: NDArray[np.float64]) -> NDArray[np.float64]:

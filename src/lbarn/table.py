@@ -22,7 +22,7 @@ _CHUNK_VALUES = 4_000_000  # values looked at a time
 class Kind:
     """What sort of table came in, so that the same sort can be given back."""
 
-    library: str = "numpy"  # numpy, pandas, polars or pyarrow
+    library: Any = "numpy"  # numpy, pandas, polars or pyarrow
     names: tuple[str, ...] | None = None
     dtypes: tuple[str, ...] = ("uint8",)  # one for arrays, one per column for tables
 
@@ -99,7 +99,7 @@ class Table:
             missing = None
         if self.binarize is not None:
             with np.errstate(invalid="ignore"):
-                return X > self.binarize, missing
+                return self.binarize < X, missing
         values = X == 1
         wrong = ~(values | (X == 0))
         if missing is not None:
@@ -128,7 +128,9 @@ def _column_values(column: nw.Series[Any], j: int, name: str) -> NDArray[Any]:
 def _frame_kind(frame: nw.DataFrame[Any]) -> Kind:
     names = {"modin": "pandas", "cudf": "pandas"}
     library = frame.implementation.name.lower()
-    dtypes = tuple("bool" if d == nw.Boolean else "uint8" if d.is_integer() else "float64" for d in frame.schema.values())
+    dtypes = tuple(
+        "bool" if d == nw.Boolean else "uint8" if d.is_integer() else "float64" for d in frame.schema.values()
+    )
     return Kind(names.get(library, library), tuple(map(str, frame.columns)), dtypes)
 
 
@@ -156,7 +158,9 @@ def read_table(X: Any, *, binarize: float | None = None) -> Table:
         try:
             array = array.astype(np.float64)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"X is of type {array.dtype}; LBARN takes numbers or booleans, 0 and 1: {error}") from error
+            raise ValueError(
+                f"X is of type {array.dtype}; LBARN takes numbers or booleans, 0 and 1: {error}"
+            ) from error
     return _sized(Table(array.shape[0], array.shape[1], Kind(dtypes=(str(array.dtype),)), binarize, array))
 
 
@@ -167,5 +171,7 @@ def _sized(table: Table) -> Table:
     if d == 0:
         raise ValueError(f"Found array with 0 feature(s) (shape=({n}, {d})) while a minimum of 1 is required.")
     if n > MAX_ROWS or d > MAX_COLUMNS:
-        raise ValueError(f"X has {n} rows and {d} columns; LBARN takes at most {MAX_ROWS} rows and {MAX_COLUMNS} columns")
+        raise ValueError(
+            f"X has {n} rows and {d} columns; LBARN takes at most {MAX_ROWS} rows and {MAX_COLUMNS} columns"
+        )
     return table

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -35,7 +36,7 @@ class Sample:
         """Row weights for one conditional: a row whose target is missing has none."""
         if self.missing is None or not self.missing.columns[position].any():
             return self.weight
-        present = 1.0 - self.missing.column(position)
+        present = 1.0 - self.missing.column(position).astype(np.float64)
         return present if self.weight is None else present * self.weight
 
     def __sizeof__(self) -> int:
@@ -130,7 +131,7 @@ class _Failure:
     error: Exception
 
 
-def _task(function: Callable[..., object], token: str, position: int, *args: object) -> object:
+def _task(function: Callable[..., Any], token: str, position: int, *args: object) -> object:
     run = _runs.get(token) or _Run()
     with run.changed:
         run.running += 1
@@ -147,11 +148,11 @@ def _task(function: Callable[..., object], token: str, position: int, *args: obj
 
 
 def each_dimension(
-    function: Callable[..., object],
-    arguments: Iterable[tuple[int, ...]],
+    function: Callable[..., Any],
+    arguments: Iterable[tuple[Any, ...]],
     *shared: object,
     n_jobs: int | None,
-    done: Callable[[int, object], None],
+    done: Callable[[int, Any], None],
 ) -> None:
     """Call ``function(position, *arguments, *shared, cancel=)`` for every tuple (position, *arguments); ``done`` in turn.
 
@@ -163,7 +164,8 @@ def each_dimension(
         with _run() as token:
             try:
                 results = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered", batch_size=1)(
-                    delayed(_task)(function, token, position, *args, *shared) for position, args in list(waiting.items())
+                    delayed(_task)(function, token, position, *args, *shared)
+                    for position, args in list(waiting.items())
                 )
                 for position, result in results:
                     if isinstance(result, _Failure):

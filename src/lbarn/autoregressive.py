@@ -1,0 +1,164 @@
+"""What every autoregressive network of ours can do once it is trained: score, explain and draw rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from lbarn import evaluation
+from lbarn.bits import PackedBits
+from lbarn.conditional import UNIT, Conditional
+from lbarn.table import Kind, Table, read_table
+
+__all__ = ["AutoregressiveNetwork", "checked_weights"]
+
+
+class AutoregressiveNetwork(DensityMixin, BaseEstimator):
+    """A product of trained conditionals.
+
+    A subclass's ``fit`` sets ``order_`` (the column at each position), ``n_trees_`` (per column), ``_conditionals`` (by
+    position) and ``_kind`` (the sort of table to give back).
+    """
+
+    binarize: float | None
+    n_jobs: int | None
+    order_: NDArray[np.intp]
+    n_trees_: NDArray[np.intp]
+    _conditionals: list[Conditional]
+    _kind: Kind
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _read(self, X: Any, *, reset: bool) -> Table:
+        """Check ``X`` as scikit-learn does its names and widths, without turning it into another array."""
+        table = read_table(X, binarize=self.binarize)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        return table
+
+    def score_samples(self, X: Any) -> NDArray[np.float64]:
+        """log p(x) of every row, in nats."""
+        table = self._ready(X)
+        scores = np.empty(table.n_rows)
+        for start, bits in self._chunks(table):
+            scores[start : start + bits.n_rows] = evaluation.log_likelihood(
+                self._conditionals, self._trees_by_position(), bits, self.n_jobs
+            )
+        return scores * UNIT
+
+    def score(self, X: Any, y: None = None, *, sample_weight: ArrayLike | None = None) -> float:
+        """Mean log p(x), in nats per row."""
+        scores = self.score_samples(X)
+        return float(np.average(scores, weights=checked_weights(sample_weight, len(scores), "sample_weight")))
+
+    def surprise(self, X: Any) -> NDArray[np.float64]:
+        """-log p(x_d | x_<d) of every bit, in nats, shape (n, D); a row sums to -log p(x)."""
+        table = self._ready(X)
+        bits_of_surprise = np.empty((table.n_rows, table.n_columns))
+        for start, bits in self._chunks(table):
+            by_position = evaluation.surprise(self._conditionals, self._trees_by_position(), bits, self.n_jobs)
+            bits_of_surprise[start : start + bits.n_rows, self.order_] = by_position.T
+        bits_of_surprise *= UNIT
+        return bits_of_surprise
+
+    def cumulative_score(self, X: Any) -> NDArray[np.float64]:
+        """Mean log-likelihood of the first 1, 2, ..., D variables of the order; the last one is ``score(X)``."""
+        table = self._ready(X)
+        total = np.zeros(table.n_columns, np.int64)
+        for _, bits in self._chunks(table):
+            total -= evaluation.surprise(self._conditionals, self._trees_by_position(), bits, self.n_jobs).sum(axis=1)
+        return np.cumsum(total * UNIT) / table.n_rows
+
+    def sample(self, n_samples: int = 1, *, given: Any = None, random_state: Any = None) -> Any:
+        """Draw rows, exactly.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows, for each row of ``given`` if there is one (grouped).
+        given : table with NaN where free, optional
+            Fixes the first variables of the order; their number may differ from row to row.
+        random_state : int, RandomState instance or None
+
+        Returns
+        -------
+        The kind of table that the model was fitted on.
+        """
+        check_is_fitted(self, "_conditionals")
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples must be a whole number of at least 1; got {n_samples!r}")
+        n, known = int(n_samples), None
+        if given is not None:
+            known = np.repeat(self._prefixes(given), n, axis=0)
+            n = len(known)
+        seed = int(check_random_state(random_state).randint(2**31 - 1))
+        drawn = evaluation.draw(self._conditionals, self._trees_by_position(), n, seed, self.n_jobs, known)
+        X = np.empty_like(drawn)
+        X[:, self.order_] = drawn
+        return self._kind.give(X)
+
+    def _prefixes(self, given: Any) -> NDArray[np.float64]:
+        """Rows of ``given`` in network order, NaN where free, each a prefix."""
+        table = self._read(given, reset=False)
+        bits, missing = table.pack(self.order_)
+        known = bits.unpack().astype(np.float64)
+        if missing is not None:
+            free = missing.unpack().astype(bool)
+            known[free] = np.nan
+            stray = free[:, :-1] & ~free[:, 1:]
+            if stray.any():
+                i, k = np.argwhere(stray)[0]
+                raise ValueError(
+                    f"row {i} of given fixes {table.column_name(self.order_[k + 1])} but not "
+                    f"{table.column_name(self.order_[k])}, which comes before it in the order; sample takes a prefix of the "
+                    "order only: use impute for other patterns"
+                )
+        return known
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        check_is_fitted(self, "_conditionals")
+        D = self.n_features_in_
+        importance = np.zeros((D, D))
+        for d, (conditional, n_trees) in enumerate(zip(self._conditionals, self._trees_by_position())):
+            importance[self.order_[d], self.order_[:d]] = conditional.importance(n_trees)
+        return importance
+
+    def _trees_by_position(self) -> NDArray[np.intp]:
+        return self.n_trees_[self.order_]
+
+    def _ready(self, X: Any) -> Table:
+        check_is_fitted(self, "_conditionals")
+        return self._read(X, reset=False)
+
+    def _chunks(self, table: Table) -> Iterator[tuple[int, PackedBits]]:
+        for start, values, missing in table.chunks():
+            if missing is not None:
+                i, j = np.argwhere(missing)[0]
+                raise ValueError(
+                    f"{table.column_name(j)} is missing (Input X contains NaN, row {start + i}); complete rows are needed "
+                    "here: impute fills them, log_marginal scores what was observed"
+                )
+            rows = np.zeros((len(values), -(-table.n_columns // 256) * 32), np.uint8)
+            rows[:, : -(-table.n_columns // 8)] = np.packbits(values[:, self.order_], axis=1, bitorder="little")
+            yield start, PackedBits(rows, table.n_columns)
+
+
+def checked_weights(weight: ArrayLike | None, n: int, name: str) -> NDArray[np.float64] | None:
+    """One weight per row, none negative, not all zero; None stays None."""
+    if weight is None:
+        return None
+    checked = _check_sample_weight(weight, np.empty((n, 0)), dtype=np.float64, ensure_non_negative=True)
+    if not checked.any():
+        raise ValueError(f"{name} is zero for every row")
+    return checked
