@@ -49,8 +49,12 @@ class PackedBits:
     def __getstate__(self) -> dict[str, object]:
         return {"rows": self.rows, "n_columns": self.n_columns}  # columns are cheaper to make than to send
 
+    @classmethod
+    def concatenate(cls, parts: Sequence[PackedBits]) -> PackedBits:
+        return cls(np.concatenate([part.rows for part in parts]), parts[0].n_columns)
+
     def __add__(self, other: PackedBits) -> PackedBits:
-        return PackedBits(np.concatenate([self.rows, other.rows]), self.n_columns)
+        return PackedBits.concatenate([self, other])
 
     def take(self, rows: NDArray[np.intp]) -> PackedBits:
         return PackedBits(np.ascontiguousarray(self.rows[rows]), self.n_columns)

@@ -455,7 +455,7 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise ModelFileError(f"its description does not make sense ({error})") from error
         model.n_features_in_ = D
-        if model._kind.names is not None:
+        if model._kind.names is not None and all(isinstance(name, str) for name in model._kind.names):
             model.feature_names_in_ = np.array(model._kind.names, dtype=object)
         model.order_ = order.astype(np.intp)
         model.n_trees_ = np.empty(D, np.intp)
@@ -503,7 +503,7 @@ def _kind(columns: dict[str, Any], n_columns: int) -> Kind:
     names = columns["names"]
     kind = Kind(
         str(columns["library"]),
-        None if names is None else tuple(map(str, names)),
+        None if names is None else tuple(name if type(name) is int else str(name) for name in names),
         tuple(str(np.dtype(str(d))) for d in columns["dtypes"]),
     )
     if kind.library not in ("numpy", "pandas", "polars", "pyarrow"):

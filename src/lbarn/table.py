@@ -23,7 +23,7 @@ class Kind:
     """What sort of table came in, so that the same sort can be given back."""
 
     library: Any = "numpy"  # numpy, pandas, polars or pyarrow
-    names: tuple[str, ...] | None = None
+    names: tuple[str | int, ...] | None = None  # pandas counts columns that were given no names
     dtypes: tuple[str, ...] = ("uint8",)  # one for arrays, one per column for tables
 
     def give(self, X: NDArray[Any], dtype: Any = None) -> Any:
@@ -89,7 +89,7 @@ class Table:
         if sp.issparse(self._source):
             return self._source[start:stop].toarray()
         rows = self._source[start:stop]
-        return np.column_stack([_column_values(rows[name], j, name) for j, name in enumerate(rows.columns)])
+        return np.column_stack([_column_values(column, j) for j, column in enumerate(rows.iter_columns())])
 
     def _checked(self, X: NDArray[Any], start: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:
         if X.dtype == bool:
@@ -113,13 +113,17 @@ class Table:
         return values, missing
 
 
-def _column_values(column: nw.Series[Any], j: int, name: str) -> NDArray[Any]:
+def _column_values(column: nw.Series[Any], j: int) -> NDArray[Any]:
     if column.dtype == nw.Boolean:
         if column.null_count() == 0:
             return column.to_numpy().astype(bool)
         column = column.cast(nw.Float64)
+    elif column.null_count() == len(column):
+        return np.full(len(column), np.nan)  # tables have types of their own for columns without a single value
     elif not column.dtype.is_numeric():
-        raise ValueError(f"column {j} ({name!r}) is of type {column.dtype}; LBARN takes numbers or booleans, 0 and 1")
+        raise ValueError(
+            f"column {j} ({column.name!r}) is of type {column.dtype}; LBARN takes numbers or booleans, 0 and 1"
+        )
     elif column.null_count():
         column = column.cast(nw.Float64)
     return column.to_numpy()
@@ -131,7 +135,8 @@ def _frame_kind(frame: nw.DataFrame[Any]) -> Kind:
     dtypes = tuple(
         "bool" if d == nw.Boolean else "uint8" if d.is_integer() else "float64" for d in frame.schema.values()
     )
-    return Kind(names.get(library, library), tuple(map(str, frame.columns)), dtypes)
+    labels = tuple(label if isinstance(label, int) else str(label) for label in frame.columns)
+    return Kind(names.get(library, library), labels, dtypes)
 
 
 def read_table(X: Any, *, binarize: float | None = None) -> Table:
@@ -146,7 +151,7 @@ def read_table(X: Any, *, binarize: float | None = None) -> Table:
     frame = None if isinstance(X, np.ndarray) else nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         return _sized(Table(len(frame), len(frame.columns), _frame_kind(frame), binarize, frame))
-    array = np.asarray(X)
+    array = X.astype(np.float64).filled(np.nan) if np.ma.isMaskedArray(X) else np.asarray(X)
     if array.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got {array.ndim}D array instead. Reshape your data: one row per observation, one column "
@@ -156,7 +161,7 @@ def read_table(X: Any, *, binarize: float | None = None) -> Table:
         raise ValueError("Complex data not supported: LBARN takes 0 and 1")
     if array.dtype.kind not in "biuf":
         try:
-            array = array.astype(np.float64)
+            array = array.astype(np.float64, casting="unsafe" if array.dtype.kind == "O" else "safe")
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"X is of type {array.dtype}; LBARN takes numbers or booleans, 0 and 1: {error}"
