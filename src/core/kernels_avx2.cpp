@@ -49,26 +49,27 @@ struct Isa {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1);
   }
 
-  // (a & keep) | ((b & keep) << shift), and the same of the bits that were not kept.
+  // Swaps the bits of a outside `keep` with the bits of b inside: a becomes (a & keep) | ((b & keep) << shift), and b what
+  // is left of both.
   template <int kShift>
-  LBARN_TARGET LBARN_INLINE static void butterfly(__m256i a, __m256i b, __m256i keep, __m256i& low, __m256i& high) {
-    low = _mm256_or_si256(_mm256_and_si256(a, keep), _mm256_slli_epi16(_mm256_and_si256(b, keep), kShift));
-    high = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(a, kShift), keep), _mm256_andnot_si256(keep, b));
+  LBARN_TARGET LBARN_INLINE static void swap_bits(__m256i& a, __m256i& b, __m256i keep) {
+    const __m256i t = _mm256_and_si256(_mm256_xor_si256(_mm256_srli_epi16(a, kShift), b), keep);
+    b = _mm256_xor_si256(b, t);
+    a = _mm256_xor_si256(a, _mm256_slli_epi16(t, kShift));
   }
 
   LBARN_TARGET LBARN_INLINE static void interleave(const uint8_t* const* row, size_t byte, uint8_t* out, size_t stride) {
-    const __m256i r0 = two_rows(row[0] + byte, row[4] + byte), r1 = two_rows(row[1] + byte, row[5] + byte);
-    const __m256i r2 = two_rows(row[2] + byte, row[6] + byte), r3 = two_rows(row[3] + byte, row[7] + byte);
+    __m256i r0 = two_rows(row[0] + byte, row[4] + byte), r1 = two_rows(row[1] + byte, row[5] + byte);
+    __m256i r2 = two_rows(row[2] + byte, row[6] + byte), r3 = two_rows(row[3] + byte, row[7] + byte);
     const __m256i m1 = _mm256_set1_epi8(0x55), m2 = _mm256_set1_epi8(0x33);
-    __m256i even01, odd01, even23, odd23, v0, v1, v2, v3;
-    butterfly<1>(r0, r1, m1, even01, odd01);  // bits 0 2 4 6 of two rows, bits 1 3 5 7 of two rows
-    butterfly<1>(r2, r3, m1, even23, odd23);
-    butterfly<2>(even01, even23, m2, v0, v2);
-    butterfly<2>(odd01, odd23, m2, v1, v3);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), v0);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + stride), v1);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 2 * stride), v2);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 3 * stride), v3);
+    swap_bits<1>(r0, r1, m1);  // r0: bits 0 2 4 6 of two rows, r1: bits 1 3 5 7
+    swap_bits<1>(r2, r3, m1);
+    swap_bits<2>(r0, r2, m2);  // r0: bits 0 4 of four rows, r2: bits 2 6
+    swap_bits<2>(r1, r3, m2);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), r0);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + stride), r1);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 2 * stride), r2);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 3 * stride), r3);
   }
 
   // Byte `row_byte` of each entry whose subset has that row, else zero.
@@ -96,6 +97,7 @@ struct Isa {
                                       uint32_t* g_sums, uint32_t* h_sums) {
     const __m256i low_nibble = _mm256_set1_epi8(0x0F);
     Lanes g_low, g_high, h_low, h_high;
+#pragma GCC unroll 4
     for (size_t p = 0; p < pairs; ++p) {
       const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(nibbles + 32 * p));
       const __m256i low = _mm256_and_si256(v, low_nibble);

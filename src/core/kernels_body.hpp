@@ -122,9 +122,9 @@ LBARN_TARGET size_t list_rows(const uint64_t* mask, size_t words, uint32_t* out)
     if (bits == 0) continue;
     const auto base = static_cast<uint32_t>(64 * w);
     const auto n = static_cast<size_t>(__builtin_popcountll(bits));
-    // Eight at a time without asking whether there are so many: what is written past the end is written over.
-    for (size_t i = 0; i < n; i += 8)
-      for (size_t j = 0; j < 8; ++j) {
+    // Four at a time without asking whether there are so many: what is written past the end is written over.
+    for (size_t i = 0; i < n; i += 4)
+      for (size_t j = 0; j < 4; ++j) {
         out[count + i + j] = base + static_cast<uint32_t>(__builtin_ctzll(bits | uint64_t{1} << 63));
         bits &= bits - 1;
       }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from lbarn import evaluation
 from lbarn.bits import PackedBits
 from lbarn.conditional import UNIT, Conditional
+from lbarn.conditioning import Answer, Evidence, condition
 from lbarn.table import Kind, Table, read_table
 
 __all__ = ["AutoregressiveNetwork", "checked_weights"]
@@ -106,6 +107,113 @@ class AutoregressiveNetwork(DensityMixin, BaseEstimator):
         X = np.empty_like(drawn)
         X[:, self.order_] = drawn
         return self._kind.give(X)
+
+    def impute(
+        self,
+        X: Any,
+        *,
+        output: str = "sample",
+        n_draws: int = 1,
+        n_particles: int = 1000,
+        return_diagnostics: bool = False,
+        random_state: Any = None,
+    ) -> Any:
+        """Fill the missing bits (NaN) of every row, whatever their pattern.
+
+        Exact by enumeration for up to 12 missing bits and where the observed bits are a prefix of the order; otherwise by
+        sequential Monte Carlo.
+
+        Parameters
+        ----------
+        X : table with NaN where missing
+        output : {"sample", "mode", "probability"}, default="sample"
+            Draws from the conditional distribution, each bit's more probable value, or its probability of being 1.
+        n_draws : int, default=1
+            More than one gives an array (n_draws, n, D); with ``output="sample"`` only.
+        n_particles : int, default=1000
+            Particles per row of the Monte Carlo.
+        return_diagnostics : bool, default=False
+            Also return, per row, the method and the effective sample size (infinite where exact).
+        random_state : int, RandomState instance or None
+
+        Returns
+        -------
+        X : the kind of table that was given, or an array of draws
+        diagnostics : dict of arrays "method" and "effective_sample_size", if asked for
+        """
+        return self._condition(X, 0.0, output, n_draws, n_particles, return_diagnostics, random_state)
+
+    def denoise(
+        self,
+        X: Any,
+        *,
+        flip: float,
+        output: str = "mode",
+        n_draws: int = 1,
+        n_particles: int = 1000,
+        return_diagnostics: bool = False,
+        random_state: Any = None,
+    ) -> Any:
+        """What the rows were before every bit was flipped with probability ``flip`` (0 to below 0.5).
+
+        The other parameters are those of ``impute``; missing bits are filled too.
+        """
+        if not isinstance(flip, Real) or not 0 <= float(flip) < 0.5:
+            raise ValueError(f"flip must be a probability of at least 0 and below 0.5; got {flip!r}")
+        return self._condition(X, float(flip), output, n_draws, n_particles, return_diagnostics, random_state)
+
+    def log_marginal(self, X: Any, *, n_particles: int = 1000, random_state: Any = None) -> NDArray[np.float64]:
+        """log p of the observed bits of every row, in nats: exact, or an estimate, where ``impute`` is."""
+        table = self._ready(X)
+        answers = self._answers(table, 0.0, 1, n_particles, random_state)
+        return np.concatenate([answer.log_marginal for _, answer in answers])
+
+    def _condition(
+        self,
+        X: Any,
+        flip: float,
+        output: str,
+        n_draws: int,
+        n_particles: int,
+        return_diagnostics: bool,
+        random_state: Any,
+    ) -> Any:
+        table = self._ready(X)
+        if output not in ("sample", "mode", "probability"):
+            raise ValueError(f"output must be 'sample', 'mode' or 'probability'; got {output!r}")
+        if n_draws != 1 and output != "sample":
+            raise ValueError(f"n_draws={n_draws} goes with output='sample' only; there is one {output} per bit")
+        result = np.empty((n_draws, table.n_rows, table.n_columns), float if output == "probability" else np.uint8)
+        method, effective = np.empty(table.n_rows, "U11"), np.empty(table.n_rows)
+        for start, answer in self._answers(table, flip, n_draws, n_particles, random_state):
+            rows = slice(start, start + len(answer.method))
+            value = answer.draws if output == "sample" else answer.probability[None]
+            result[:, rows, self.order_] = value >= 0.5 if output == "mode" else value
+            method[rows], effective[rows] = answer.method, answer.effective
+        filled = result if n_draws > 1 else table.kind.give(result[0], float if output == "probability" else None)
+        return (filled, {"method": method, "effective_sample_size": effective}) if return_diagnostics else filled
+
+    def _answers(
+        self, table: Table, flip: float, n_draws: int, n_particles: int, random_state: Any
+    ) -> Iterator[tuple[int, Answer]]:
+        for name, value in (("n_draws", n_draws), ("n_particles", n_particles)):
+            if not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+        seed = int(check_random_state(random_state).randint(2**31 - 1))
+        for start, values, missing in table.chunks():
+            holes = None if missing is None else missing[:, self.order_]
+            yield (
+                start,
+                condition(
+                    self._conditionals,
+                    self._trees_by_position(),
+                    Evidence.of(values[:, self.order_], holes, flip),
+                    n_draws=n_draws,
+                    n_particles=n_particles,
+                    seed=seed,
+                    n_jobs=self.n_jobs,
+                ),
+            )
 
     def _prefixes(self, given: Any) -> NDArray[np.float64]:
         """Rows of ``given`` in network order, NaN where free, each a prefix."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lbarn.conditional import Boosting, Conditional, Trees
 from lbarn.errors import CheckpointError
@@ -33,6 +33,11 @@ def write_atomically(path: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def _head(identity: Mapping[str, str], seed: int) -> bytes:
+    content = {"version": _VERSION, "identity": dict(identity), "seed": seed}
+    return json.dumps(content, sort_keys=True, indent=1).encode()
+
+
 class Checkpoint:
     """The finished dimensions of one fit, which ``identity`` tells from every other.
 
@@ -48,14 +53,17 @@ class Checkpoint:
             self.seed = self._check(head, identity)
         else:
             self.seed = seed
-            content = {"version": _VERSION, "identity": dict(identity), "seed": seed}
-            write_atomically(head, json.dumps(content, sort_keys=True, indent=1).encode())
+            write_atomically(head, _head(identity, seed))
+        # Part of every file's name, so that nothing that belongs to another head is ever read.
+        self._digest = hashlib.sha256(_head(identity, self.seed))
 
     def _check(self, head: Path, identity: Mapping[str, str]) -> int:
         try:
             content: Any = json.loads(head.read_text())
             version, stored, seed = content["version"], dict(content["identity"]), int(content["seed"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            if seed < 0:
+                raise ValueError(f"its seed is {seed}")
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise CheckpointError(f"{head} is not a checkpoint of lbarn: {error}; choose an empty folder") from error
         if version != _VERSION:
             raise CheckpointError(
@@ -69,44 +77,47 @@ class Checkpoint:
             )
         return seed
 
-    def _path(self, how: Boosting, position: int) -> Path:
-        run = hashlib.sha256(repr(how).encode()).hexdigest()[:12]
-        return self.folder / f"{run}-{position:05d}.npz"
+    def _path(self, what: object, name: str) -> Path:
+        digest = self._digest.copy()
+        digest.update(repr(what).encode())
+        return self.folder / f"{digest.hexdigest()[:12]}-{name}.npz"
 
     def save(self, how: Boosting, conditional: Conditional) -> None:
         trees = conditional.trees
-        path = self._path(how, conditional.position)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        with open(temporary, "wb") as file:
-            np.savez(
-                file,
-                splits=trees.splits,
-                gains=trees.gains,
-                values=trees.values,
-                offsets=trees.offsets,
-                train_curve=conditional.train_curve,
-                valid_curve=conditional.valid_curve,
-            )
-        os.replace(temporary, path)
+        _save(
+            self._path(how, f"{conditional.position:05d}"),
+            splits=trees.splits,
+            gains=trees.gains,
+            values=trees.values,
+            offsets=trees.offsets,
+            train_curve=conditional.train_curve,
+            valid_curve=conditional.valid_curve,
+        )
 
     def load(self, how: Boosting, position: int) -> Conditional | None:
         """The finished conditional, or None where there is none (or its file is damaged: it is trained again)."""
-        try:
-            with np.load(self._path(how, position), allow_pickle=False) as z:
-                trees = Trees(z["splits"], z["gains"], z["values"], z["offsets"])
-                return Conditional(position, trees, z["train_curve"], z["valid_curve"])
-        except (FileNotFoundError, zipfile.BadZipFile, KeyError, ValueError, EOFError):
-            return None
+        names = ("splits", "gains", "values", "offsets", "train_curve", "valid_curve")
+        arrays = _load(self._path(how, f"{position:05d}"), names)
+        return None if arrays is None else Conditional(position, Trees(*arrays[:4]), *arrays[4:])
 
-    def load_array(self, name: str) -> Any:
-        try:
-            return np.load(self.folder / f"{name}.npy", allow_pickle=False)
-        except (FileNotFoundError, ValueError, EOFError):
-            return None
+    def save_array(self, name: str, array: NDArray[Any]) -> None:
+        _save(self._path(name, name), array=array)
 
-    def save_array(self, name: str, array: np.ndarray[Any, Any]) -> None:
-        path = self.folder / f"{name}.npy"
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        with open(temporary, "wb") as file:
-            np.save(file, array)
-        os.replace(temporary, path)
+    def load_array(self, name: str) -> NDArray[Any] | None:
+        arrays = _load(self._path(name, name), ("array",))
+        return None if arrays is None else arrays[0]
+
+
+def _save(path: Path, **arrays: Any) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with open(temporary, "wb") as file:
+        np.savez(file, **arrays)
+    os.replace(temporary, path)
+
+
+def _load(path: Path, names: Sequence[str]) -> list[NDArray[Any]] | None:
+    try:
+        with np.load(path, allow_pickle=False) as z:
+            return [z[name] for name in names]
+    except Exception:  # no such file, or a damaged one: a zip file has its checksums, and fails in many ways
+        return None

@@ -177,7 +177,7 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
 
     seed_: int
     _trained: list[Conditional]  # before any refit, to continue from
-    _fingerprint: str
+    _trained_identity: dict[str, str]
 
     # ------------------------------------------------------------------ fit
 
@@ -221,7 +221,7 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
         fingerprint = _fingerprint(train, valid, weight, weight_val)
         continues = self.warm_start and hasattr(self, "_trained")
         if continues:
-            self._check_continues(fingerprint)
+            self._check_continues(self._identity(fingerprint))
         seed = self.seed_ if continues else int(check_random_state(self.random_state).randint(2**31 - 1))
         store = None
         if checkpoint is not None:
@@ -235,7 +235,7 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
         )
         data = Data(_in_order(samples[0], self.order_), _in_order(samples[1], self.order_), seed)
         self._kind = table.kind
-        self._fingerprint = fingerprint
+        self._trained_identity = self._identity(fingerprint)
         start = self._trained if continues else None
         how, conditionals = self._train(data, start, store)
         self.max_leaf_nodes_, self.learning_rate_ = how.max_leaf_nodes, how.learning_rate
@@ -299,7 +299,9 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
             LEAF_GRID[0] if auto_leaves else self.max_leaf_nodes, RATE_LADDER[0] if auto_rate else self.learning_rate
         )
         searching = (auto_leaves or auto_rate) and before is None
-        if before is not None:
+        if before is None:
+            vars(self).pop("search_results_", None)  # of an earlier fit
+        else:
             how = self._boosting(self.max_leaf_nodes_, self.learning_rate_)
         with fit_progress(self, None if searching else D, self.verbose) as progress:
 
@@ -339,9 +341,15 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
             parameters["random_state"] = "RandomState"
         return {"data": fingerprint, **{name: repr(value) for name, value in parameters.items()}}
 
-    def _check_continues(self, fingerprint: str) -> None:
-        if fingerprint != self._fingerprint:
+    def _check_continues(self, identity: dict[str, str]) -> None:
+        different = {name for name in identity if identity[name] != self._trained_identity[name]}
+        if "data" in different:
             raise ValueError("warm_start=True continues on the same data; these are others: set warm_start=False")
+        different -= {"max_iter", "selection", "refit", "random_state", "binarize"}
+        if different:
+            raise ValueError(
+                f"warm_start=True continues the same fit, but {', '.join(sorted(different))} changed: set warm_start=False"
+            )
         trained = len(self.train_curve_[0]) - 1
         if self.max_iter < trained:
             raise ValueError(

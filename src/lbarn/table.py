@@ -159,13 +159,13 @@ def read_table(X: Any, *, binarize: float | None = None) -> Table:
         )
     if array.dtype.kind == "c":
         raise ValueError("Complex data not supported: LBARN takes 0 and 1")
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind not in "biufO":
+        raise ValueError(f"X is of type {array.dtype}; LBARN takes numbers or booleans, 0 and 1")
+    if array.dtype.kind == "O":
         try:
-            array = array.astype(np.float64, casting="unsafe" if array.dtype.kind == "O" else "safe")
+            array = array.astype(np.float64)
         except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"X is of type {array.dtype}; LBARN takes numbers or booleans, 0 and 1: {error}"
-            ) from error
+            raise type(error)(f"X holds what is not a number; LBARN takes 0 and 1: {error}") from error
     return _sized(Table(array.shape[0], array.shape[1], Kind(dtypes=(str(array.dtype),)), binarize, array))
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
 
 from lbarn import _core
@@ -160,34 +161,64 @@ def each_dimension(
     stopped. Where a worker dies, what is missing is submitted again, three times in all.
     """
     waiting = {args[0]: args[1:] for args in arguments}
-    for attempt in range(_ATTEMPTS):
-        with _run() as token:
-            try:
-                results = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered", batch_size=1)(
-                    delayed(_task)(function, token, position, *args, *shared)
-                    for position, args in list(waiting.items())
-                )
+    attempts = 0
+    while waiting:
+        try:
+            with _run() as token, _results(function, token, waiting, shared, n_jobs) as results:
                 for position, result in results:
                     if isinstance(result, _Failure):
-                        raise _Failed(result.error)
+                        raise result.error
                     del waiting[position]
                     done(position, result)
-                return
-            except _Failed as failed:
-                raise failed.error from None
-            except Exception as error:
-                if attempt == _ATTEMPTS - 1:
-                    raise
-                warnings.warn(
-                    f"a worker was lost ({type(error).__name__}: {error}); {len(waiting)} dimensions are submitted again",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
+            return
+        except _WorkerLost as lost:
+            error = lost.error
+        attempts += 1
+        if attempts == _ATTEMPTS:
+            raise error
+        warnings.warn(
+            f"a worker was lost ({type(error).__name__}: {error}); {len(waiting)} dimensions are submitted again",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
-class _Failed(Exception):
+class _WorkerLost(Exception):
     def __init__(self, error: Exception) -> None:
         self.error = error
+
+
+@contextmanager
+def _results(
+    function: Callable[..., Any],
+    token: str,
+    waiting: dict[int, tuple[Any, ...]],
+    shared: tuple[object, ...],
+    n_jobs: int | None,
+) -> Iterator[Iterator[Any]]:
+    """(position, result) of every task as it comes; leaving the block early gives up the others."""
+    backend, _ = get_active_backend(prefer="threads")
+    streams = backend.supports_return_generator  # Spark's does not: all of its results come at the end
+    calls = [delayed(_task)(function, token, position, *args, *shared) for position, args in waiting.items()]
+    parallel = Parallel(
+        n_jobs=n_jobs, prefer="threads", return_as="generator_unordered" if streams else "list", batch_size=1
+    )
+
+    def results() -> Generator[Any, None, None]:
+        try:
+            yield from parallel(calls)
+        except ValueError:  # n_jobs=0 and the like
+            raise
+        except Exception as error:  # a task returns its own
+            raise _WorkerLost(error) from error
+
+    stream = results()
+    try:
+        yield stream
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # joblib's, of results that nobody took
+            stream.close()
 
 
 def _train(
