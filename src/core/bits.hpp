@@ -12,10 +12,10 @@
 
 namespace lbarn {
 
-constexpr size_t kRowAlign = 32;     // bytes
-constexpr size_t kScanBytes = 16;    // the histogram reads rows in pieces of so many bytes
+constexpr size_t kRowAlign = 32;   // bytes
+constexpr size_t kScanBytes = 16;  // the histogram reads rows in pieces of so many bytes
 constexpr size_t kCacheLine = 64;
-constexpr size_t kBlockWords = 8;   // words of a column per block: one cache line
+constexpr size_t kBlockWords = 8;  // words of a column per block: one cache line
 constexpr size_t kBlockRows = 512;
 
 struct Rows {
@@ -36,9 +36,7 @@ struct Columns {
   size_t padded_rows() const { return words * 64; }
 };
 
-inline size_t column_words(size_t rows) {
-  return (rows + kBlockRows - 1) / kBlockRows * kBlockWords;
-}
+inline size_t column_words(size_t rows) { return (rows + kBlockRows - 1) / kBlockRows * kBlockWords; }
 
 // The predictors of one problem, as rows for its many scans: the columns that are not constant (no split can use the
 // others), close together, aligned, and nothing else.

@@ -15,9 +15,13 @@ namespace {
 class Walker {
  public:
   Walker(const Kernels& kernels, const Sample& sample, size_t position, bool gradients)
-      : kernels_(kernels), columns_(sample.columns), target_(sample.columns.column(position)),
-        log_odds_(columns_.padded_rows()), leaf_(columns_.padded_rows()),
-        g_(gradients ? columns_.padded_rows() : 0), h_(gradients ? columns_.padded_rows() : 0) {
+      : kernels_(kernels),
+        columns_(sample.columns),
+        target_(sample.columns.column(position)),
+        log_odds_(columns_.padded_rows()),
+        leaf_(columns_.padded_rows()),
+        g_(gradients ? columns_.padded_rows() : 0),
+        h_(gradients ? columns_.padded_rows() : 0) {
     const size_t n = columns_.rows;
     total_weight_ = static_cast<double>(n);
     if (!sample.weight || n == 0) return;
@@ -53,9 +57,7 @@ class Walker {
   }
   void replay(const TreesView& trees) { kernels_.add_trees(columns_, trees, log_odds_.data()); }
   RoundSummary advance(const int32_t* values) { return kernels_.advance(state(), leaf_.data(), values); }
-  double advance_mean(const int32_t* values) {
-    return mean(kernels_.advance_score(state(), leaf_.data(), values));
-  }
+  double advance_mean(const int32_t* values) { return mean(kernels_.advance_score(state(), leaf_.data(), values)); }
   double mean(int64_t log_likelihood) const {
     return total_weight_ > 0.0 ? static_cast<double>(log_likelihood) * kUnit / total_weight_ : 0.0;
   }
@@ -182,8 +184,8 @@ void boost(const Sample& train, const Sample& valid, size_t position, const Boos
     how.key = round_key(params.seed, position, round);
     const int32_t* split_h = params.gradient ? weights.data() : training.h();
     const int32_t max_h = params.gradient ? max_weight : summary.max_h;
-    const QuantisedTotals totals = k.quantise(train.columns.rows, training.g(), split_h, summary.max_g, max_h, how,
-                                              plane_data, active.data());
+    const QuantisedTotals totals =
+        k.quantise(train.columns.rows, training.g(), split_h, summary.max_g, max_h, how, plane_data, active.data());
     GrowthLimits limits{params.max_leaves, 0.0, 0.0};
     if (summary.max_g > 0 && max_h > 0) {
       // obj = (sum g)^2 / sum h, so the quantised objective is the true one times g_per_unit^2 / h_per_unit.

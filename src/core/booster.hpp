@@ -14,14 +14,14 @@ using Interrupt = std::function<void()>;
 struct BoostingParams {
   size_t max_leaves = 16;
   double learning_rate = 0.02;
-  size_t rounds = 1000;      // in all, those of the trees given included
-  bool exact = false;        // round g and h to 24 bits; else stochastically to split_bits
+  size_t rounds = 1000;  // in all, those of the trees given included
+  bool exact = false;    // round g and h to 24 bits; else stochastically to split_bits
   int split_bits = 6;
-  bool gradient = false;     // split on the gradient alone
+  bool gradient = false;  // split on the gradient alone
   double min_gain = 0.0;
   double l2 = 0.0;
   uint64_t seed = 0;
-  size_t patience = 0;       // stop when validation has not improved for so many rounds; 0: never
+  size_t patience = 0;  // stop when validation has not improved for so many rounds; 0: never
 };
 
 // Rows to learn from or to validate on. The target is column `position`, its predictors the columns before it.

@@ -68,8 +68,8 @@ double ConditionalEntropies::update(size_t column) const {
 
   for (size_t i = 0; i < kRounds; ++i, ++state.round) {
     Quantiser how{1, 31, 63, true, round_key(seed_, column, state.round)};
-    const QuantisedTotals totals =
-        kernels_.quantise(train_.rows, g.data(), h.data(), summary.max_g, summary.max_h, how, plane_data, active.data());
+    const QuantisedTotals totals = kernels_.quantise(train_.rows, g.data(), h.data(), summary.max_g, summary.max_h, how,
+                                                     plane_data, active.data());
     const std::vector<Split>& splits = grower.grow(planes, active.data(), totals, {kLeaves, 0.0, 0.0});
     sums.resize(splits.size() + 1);
     values.resize(sums.size());

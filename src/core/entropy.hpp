@@ -1,7 +1,7 @@
 // Conditional entropies given a growing set of picked variables, for the greedy orders.
 //
-// Every variable keeps boosted log-odds on two halves of the rows. After each pick it gets a few more trees on the picked
-// columns, grown on one half and kept only where they raise the likelihood of the other, which is the estimate.
+// Every variable keeps boosted log-odds on two halves of the rows. After each pick it gets a few more trees on the
+// picked columns, grown on one half and kept only where they raise the likelihood of the other, which is the estimate.
 #pragma once
 
 #include <vector>

@@ -11,15 +11,16 @@ struct Candidate {
   uint32_t leaf;
 
   // The queue's top is the greatest: the largest gain, the oldest leaf among equals.
-  bool operator<(const Candidate& other) const {
-    return gain != other.gain ? gain < other.gain : leaf > other.leaf;
-  }
+  bool operator<(const Candidate& other) const { return gain != other.gain ? gain < other.gain : leaf > other.leaf; }
 };
 
 }  // namespace
 
 Grower::Grower(const Kernels& kernels, const Columns& columns, const Predictors& predictors)
-    : kernels_(kernels), columns_(columns), predictors_(predictors), index_(columns.padded_rows() + 64),
+    : kernels_(kernels),
+      columns_(columns),
+      predictors_(predictors),
+      index_(columns.padded_rows() + 64),
       scores_(scan_slots(predictors_.rows())) {}
 
 void Grower::scan(Leaf& leaf, const DigitPlanes& planes) {
@@ -30,7 +31,8 @@ void Grower::scan(Leaf& leaf, const DigitPlanes& planes) {
 void Grower::search(Leaf& leaf, double l2) {
   leaf.best = BestSplit{};
   if (leaf.rows > 1 && leaf.h_total > 0.0)
-    leaf.best = kernels_.best_split(leaf.g.data(), leaf.h.data(), scores_.size(), leaf.g_total, leaf.h_total, l2, scores_.data());
+    leaf.best = kernels_.best_split(leaf.g.data(), leaf.h.data(), scores_.size(), leaf.g_total, leaf.h_total, l2,
+                                    scores_.data());
 }
 
 const std::vector<Split>& Grower::grow(const DigitPlanes& planes, const uint64_t* active, QuantisedTotals totals,

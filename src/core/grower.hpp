@@ -25,8 +25,8 @@ class Grower {
 
  private:
   struct Leaf {
-    std::vector<uint64_t> mask;    // its rows
-    std::vector<double> g, h;      // its histogram
+    std::vector<uint64_t> mask;  // its rows
+    std::vector<double> g, h;    // its histogram
     double g_total, h_total;
     size_t rows;
     BestSplit best;

@@ -14,8 +14,8 @@ namespace lbarn {
 
 constexpr int kMaxDigits = 4;
 
-// A row's quantised g and h are `digits` digits of 6 bits, least significant first; plane k holds digit k of g in the low
-// byte and of h in the high byte of one uint16 per row. The top digit of g is signed, all others are unsigned.
+// A row's quantised g and h are `digits` digits of 6 bits, least significant first; plane k holds digit k of g in the
+// low byte and of h in the high byte of one uint16 per row. The top digit of g is signed, all others are unsigned.
 struct DigitPlanes {
   const uint16_t* plane[kMaxDigits] = {};
   int digits = 0;
@@ -80,12 +80,13 @@ struct Kernels {
 
   // Sums of the quantised g and h over the listed rows with a 1, for every bit of the rows: integers, in scan order.
   // `index` has room for 8 more entries than `count`, which are written.
-  void (*histogram)(const Rows& rows, uint32_t* index, size_t count, const DigitPlanes& planes, HistogramScratch& scratch,
-                    double* g, double* h);
+  void (*histogram)(const Rows& rows, uint32_t* index, size_t count, const DigitPlanes& planes,
+                    HistogramScratch& scratch, double* g, double* h);
 
   // The split of a node with totals G, H of greatest gain, the lowest feature among equals; gain 0 where none exists.
   // `g`, `h` and `scratch` have `slots` entries, in scan order.
-  BestSplit (*best_split)(const double* g, const double* h, size_t slots, double G, double H, double l2, double* scratch);
+  BestSplit (*best_split)(const double* g, const double* h, size_t slots, double G, double H, double l2,
+                          double* scratch);
 
   // zeros = mask & ~column in place, ones = mask & column; the number of rows in `ones`.
   size_t (*split_mask)(uint64_t* mask, const uint64_t* column, uint64_t* ones, size_t words);

@@ -49,8 +49,8 @@ struct Isa {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1);
   }
 
-  // Swaps the bits of a outside `keep` with the bits of b inside: a becomes (a & keep) | ((b & keep) << shift), and b what
-  // is left of both.
+  // Swaps the bits of a outside `keep` with the bits of b inside: a becomes (a & keep) | ((b & keep) << shift), and b
+  // what is left of both.
   template <int kShift>
   LBARN_TARGET LBARN_INLINE static void swap_bits(__m256i& a, __m256i& b, __m256i keep) {
     const __m256i t = _mm256_and_si256(_mm256_xor_si256(_mm256_srli_epi16(a, kShift), b), keep);
@@ -58,7 +58,8 @@ struct Isa {
     a = _mm256_xor_si256(a, _mm256_slli_epi16(t, kShift));
   }
 
-  LBARN_TARGET LBARN_INLINE static void interleave(const uint8_t* const* row, size_t byte, uint8_t* out, size_t stride) {
+  LBARN_TARGET LBARN_INLINE static void interleave(const uint8_t* const* row, size_t byte, uint8_t* out,
+                                                   size_t stride) {
     __m256i r0 = two_rows(row[0] + byte, row[4] + byte), r1 = two_rows(row[1] + byte, row[5] + byte);
     __m256i r2 = two_rows(row[2] + byte, row[6] + byte), r3 = two_rows(row[3] + byte, row[7] + byte);
     const __m256i m1 = _mm256_set1_epi8(0x55), m2 = _mm256_set1_epi8(0x33);
@@ -74,8 +75,8 @@ struct Isa {
 
   // Byte `row_byte` of each entry whose subset has that row, else zero.
   LBARN_TARGET LBARN_INLINE static __m256i chosen(__m256i digits, int row, int byte) {
-    const __m256i subset = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7,
-                                            8, 9, 10, 11, 12, 13, 14, 15);
+    const __m256i subset = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6,
+                                            7, 8, 9, 10, 11, 12, 13, 14, 15);
     const __m256i bit = _mm256_set1_epi8(static_cast<char>(1 << row));
     const __m256i absent = _mm256_cmpeq_epi8(_mm256_and_si256(subset, bit), _mm256_setzero_si256());
     const auto low = static_cast<char>(2 * row + byte);
@@ -89,12 +90,13 @@ struct Isa {
                                           _mm256_add_epi8(chosen(d, 2, 0), chosen(d, 3, 0)));
     const __m256i h_sum = _mm256_add_epi8(_mm256_add_epi8(chosen(d, 0, 1), chosen(d, 1, 1)),
                                           _mm256_add_epi8(chosen(d, 2, 1), chosen(d, 3, 1)));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(g), _mm256_add_epi8(g_sum, _mm256_set1_epi8(static_cast<char>(bias))));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(g),
+                        _mm256_add_epi8(g_sum, _mm256_set1_epi8(static_cast<char>(bias))));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(h), h_sum);
   }
 
-  LBARN_TARGET LBARN_INLINE static void accumulate(const uint8_t* nibbles, const uint8_t* g, const uint8_t* h, size_t pairs,
-                                      uint32_t* g_sums, uint32_t* h_sums) {
+  LBARN_TARGET LBARN_INLINE static void accumulate(const uint8_t* nibbles, const uint8_t* g, const uint8_t* h,
+                                                   size_t pairs, uint32_t* g_sums, uint32_t* h_sums) {
     const __m256i low_nibble = _mm256_set1_epi8(0x0F);
     Lanes g_low, g_high, h_low, h_high;
 #pragma GCC unroll 4
@@ -116,9 +118,10 @@ struct Isa {
   }
 
   // Rows r = 0..31 of one word: out[r] has bit p where plane p has bit r.
-  LBARN_TARGET LBARN_INLINE static void leaf_indices(const uint32_t* planes, size_t stride, size_t n_planes, uint16_t* out) {
-    const __m256i spread = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3,
-                                            3, 3, 3, 3, 3);
+  LBARN_TARGET LBARN_INLINE static void leaf_indices(const uint32_t* planes, size_t stride, size_t n_planes,
+                                                     uint16_t* out) {
+    const __m256i spread = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3,
+                                            3, 3, 3, 3, 3, 3, 3);
     const __m256i bit = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201ULL));
     __m256i bytes[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
     for (size_t p = 0; p < n_planes; ++p) {

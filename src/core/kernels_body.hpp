@@ -6,8 +6,8 @@
 //   rows      r0..r3 | r4..r7, 16 bytes each
 //   nibbles   4 vectors of 32 bytes: byte b of vector k holds the bits of features 8b + k (low nibble) and 8b + 4 + k
 //             (high nibble) of r0..r3 in bytes 0..15, of r4..r7 in bytes 16..31
-//   tables    16 bytes per group: entry s is the sum of g (plus 128 for the signed digit) or h over the subset s of its 4 rows
-//   sums      [g, h][chunk][k][low, high][byte], 32 bits: the scan order
+//   tables    16 bytes per group: entry s is the sum of g (plus 128 for the signed digit) or h over the subset s of its
+//   4 rows sums      [g, h][chunk][k][low, high][byte], 32 bits: the scan order
 #pragma once
 
 #include <algorithm>
@@ -20,10 +20,11 @@
 namespace lbarn {
 namespace {
 
-constexpr size_t kPairs = 256;                // pairs of groups per block: 256 x 255 fits 16 bits
-constexpr size_t kScanRows = 8 * kPairs;      // rows per block
-constexpr size_t kNibbleStride = 32 * kPairs + 64;  // from vector to vector: not a power of two, so that they do not share cache sets
-constexpr size_t kChunk = 128;                // features per chunk
+constexpr size_t kPairs = 256;            // pairs of groups per block: 256 x 255 fits 16 bits
+constexpr size_t kScanRows = 8 * kPairs;  // rows per block
+constexpr size_t kNibbleStride =
+    32 * kPairs + 64;           // from vector to vector: not a power of two, so that they do not share cache sets
+constexpr size_t kChunk = 128;  // features per chunk
 
 LBARN_TARGET void histogram(const Rows& rows, uint32_t* index, size_t count, const DigitPlanes& planes,
                             HistogramScratch& scratch, double* g, double* h) {
@@ -52,12 +53,12 @@ LBARN_TARGET void histogram(const Rows& rows, uint32_t* index, size_t count, con
       for (size_t r = 0; r < n; ++r) scratch.picked[r] = plane[block[r]];
       std::fill(scratch.picked.begin() + n, scratch.picked.begin() + 8 * pairs, uint16_t{0});
       for (size_t p = 0; p < pairs; ++p)
-        Isa::tables(scratch.picked.data() + 8 * p, digit == planes.digits - 1 ? 128 : 0, scratch.g_tables.data() + 32 * p,
-                    scratch.h_tables.data() + 32 * p);
+        Isa::tables(scratch.picked.data() + 8 * p, digit == planes.digits - 1 ? 128 : 0,
+                    scratch.g_tables.data() + 32 * p, scratch.h_tables.data() + 32 * p);
       uint32_t* g_sums = scratch.sums.data() + digit * 2 * slots;
       for (size_t v = 0; v < vectors; ++v)
-        Isa::accumulate(scratch.nibbles.data() + v * kNibbleStride, scratch.g_tables.data(), scratch.h_tables.data(), pairs,
-                        g_sums + 32 * v, g_sums + slots + 32 * v);
+        Isa::accumulate(scratch.nibbles.data() + v * kNibbleStride, scratch.g_tables.data(), scratch.h_tables.data(),
+                        pairs, g_sums + 32 * v, g_sums + slots + 32 * v);
     }
   }
 
@@ -71,7 +72,8 @@ LBARN_TARGET void histogram(const Rows& rows, uint32_t* index, size_t count, con
       for (size_t s = 0; s < slots; ++s) g[s] = static_cast<double>(static_cast<int32_t>(g_sums[s])) - digit_bias;
       for (size_t s = 0; s < slots; ++s) h[s] = static_cast<double>(static_cast<int32_t>(g_sums[slots + s]));
     } else {
-      for (size_t s = 0; s < slots; ++s) g[s] += unit * (static_cast<double>(static_cast<int32_t>(g_sums[s])) - digit_bias);
+      for (size_t s = 0; s < slots; ++s)
+        g[s] += unit * (static_cast<double>(static_cast<int32_t>(g_sums[s])) - digit_bias);
       for (size_t s = 0; s < slots; ++s) h[s] += unit * static_cast<double>(static_cast<int32_t>(g_sums[slots + s]));
     }
   }
@@ -160,7 +162,8 @@ LBARN_TARGET LBARN_INLINE void assign_block(const uint64_t* columns, size_t colu
       for (size_t w = 0; w < kBlockWords; ++w) plane[w] |= masks[l * kBlockWords + w];
     std::memcpy(planes[n_planes], plane, sizeof plane);
   }
-  for (size_t i = 0; i < kBlockRows / 32; ++i) Isa::leaf_indices(planes[0] + i, kBlockRows / 32, n_planes, leaf + 32 * i);
+  for (size_t i = 0; i < kBlockRows / 32; ++i)
+    Isa::leaf_indices(planes[0] + i, kBlockRows / 32, n_planes, leaf + 32 * i);
 }
 
 // Masks for the leaves of one block: on the stack where they fit.
@@ -237,7 +240,8 @@ LBARN_TARGET LBARN_INLINE void advance_word(const RowState& state, size_t base, 
   if (kWeighted) {
     double sum = 0.0;  // integers
     for (size_t r = 0; r < n; ++r) {
-      const double ll = static_cast<double>(missed[r] * kUnitsPerLogOdds + rest[r]) * static_cast<double>(state.weight[base + r]);
+      const double ll =
+          static_cast<double>(missed[r] * kUnitsPerLogOdds + rest[r]) * static_cast<double>(state.weight[base + r]);
       sum += std::nearbyint(ll);
     }
     summary.log_likelihood -= static_cast<int64_t>(sum);
@@ -264,9 +268,11 @@ template <bool kGradients>
 LBARN_TARGET RoundSummary advance_rows(const RowState& state, const uint16_t* leaf, const int32_t* values) {
   RoundSummary summary;
   if (state.weight)
-    for (size_t base = 0; base < state.rows; base += 64) advance_word<kGradients, true>(state, base, leaf, values, summary);
+    for (size_t base = 0; base < state.rows; base += 64)
+      advance_word<kGradients, true>(state, base, leaf, values, summary);
   else
-    for (size_t base = 0; base < state.rows; base += 64) advance_word<kGradients, false>(state, base, leaf, values, summary);
+    for (size_t base = 0; base < state.rows; base += 64)
+      advance_word<kGradients, false>(state, base, leaf, values, summary);
   return summary;
 }
 
@@ -280,8 +286,9 @@ LBARN_TARGET int64_t advance_score(const RowState& state, const uint16_t* leaf, 
 
 // floor(x * scale + u) for 64 rows, u uniform on [0, 1) or 1/2; one digit needs no more than a float holds.
 template <class Real, int kDigits>
-LBARN_TARGET QuantisedTotals quantise_rows(size_t rows, const int32_t* g, const int32_t* h, int32_t max_g, int32_t max_h,
-                                           const Quantiser& how, uint16_t* const* planes, uint64_t* active) {
+LBARN_TARGET QuantisedTotals quantise_rows(size_t rows, const int32_t* g, const int32_t* h, int32_t max_g,
+                                           int32_t max_h, const Quantiser& how, uint16_t* const* planes,
+                                           uint64_t* active) {
   const Real g_scale = max_g ? static_cast<Real>(how.g_levels) / static_cast<Real>(max_g) : Real{0};
   const Real h_scale = max_h ? static_cast<Real>(how.h_levels) / static_cast<Real>(max_h) : Real{0};
   constexpr int32_t kOffset = 1 << (6 * kDigits);  // keeps the sum positive, so that truncation is floor
@@ -352,8 +359,8 @@ LBARN_TARGET void add_trees(const Columns& columns, const TreesView& trees, int3
   }
 }
 
-constexpr Kernels kKernels = {Isa::kName, histogram, best_split, split_mask, list_rows, assign_leaves, sum_leaves,
-                              advance,    advance_score, quantise, add_trees};
+constexpr Kernels kKernels = {Isa::kName, histogram, best_split,    split_mask, list_rows, assign_leaves,
+                              sum_leaves, advance,   advance_score, quantise,   add_trees};
 
 }  // namespace
 }  // namespace lbarn

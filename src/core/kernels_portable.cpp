@@ -17,8 +17,8 @@ struct Isa {
         const unsigned r0 = row[4 * group][byte + b], r1 = row[4 * group + 1][byte + b];
         const unsigned r2 = row[4 * group + 2][byte + b], r3 = row[4 * group + 3][byte + b];
         for (size_t k = 0; k < 4; ++k)
-          out[k * stride + 16 * group + b] = static_cast<uint8_t>(((r0 >> k) & 0x11) | (((r1 >> k) & 0x11) << 1) |
-                                                                  (((r2 >> k) & 0x11) << 2) | (((r3 >> k) & 0x11) << 3));
+          out[k * stride + 16 * group + b] = static_cast<uint8_t>(
+              ((r0 >> k) & 0x11) | (((r1 >> k) & 0x11) << 1) | (((r2 >> k) & 0x11) << 2) | (((r3 >> k) & 0x11) << 3));
       }
   }
 

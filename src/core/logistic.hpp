@@ -30,11 +30,12 @@ LBARN_INLINE Softplus softplus(int32_t log_odds) {
   const int32_t magnitude = log_odds < 0 ? -log_odds : log_odds;
   const int32_t u = magnitude < kLargest ? magnitude : kLargest;
   const auto k = static_cast<int32_t>(static_cast<float>(u) * 1.37586121e-06f + 0.5f);
-  const float r = (static_cast<float>(u - k * kLn2) - static_cast<float>(k) * kLn2Rest) * static_cast<float>(-kLogOddsUnit);
+  const float r =
+      (static_cast<float>(u - k * kLn2) - static_cast<float>(k) * kLn2Rest) * static_cast<float>(-kLogOddsUnit);
   // Both polynomials are summed in pairs (Estrin), which shortens the chain of operations that wait for each other.
   const float r2 = r * r;
-  const float p = (1.0f + r) + r2 * ((0.5f + r * 0.166665767f) +
-                                     r2 * ((0.0416665542f + r * 0.00836323288f) + r2 * 0.00139262508f));
+  const float p =
+      (1.0f + r) + r2 * ((0.5f + r * 0.166665767f) + r2 * ((0.0416665542f + r * 0.00836323288f) + r2 * 0.00139262508f));
   const float e = p * float_of((127 - k) << 23);
   const float a = 1.0f + e;
   const float b = 2.0f + e;

@@ -1,8 +1,8 @@
 // A conditional's trees as flat arrays, in the order in which their leaves were split.
 //
-// A tree starts as leaf 0. Its split k takes leaf `split_leaf` apart by a feature: rows with a 0 stay in that leaf, rows
-// with a 1 move to the new leaf k + 1. So a tree of n splits has leaves 0..n, needs no child pointers, cannot contain a
-// cycle, and is walked for many rows at once by one and / and-not per split.
+// A tree starts as leaf 0. Its split k takes leaf `split_leaf` apart by a feature: rows with a 0 stay in that leaf,
+// rows with a 1 move to the new leaf k + 1. So a tree of n splits has leaves 0..n, needs no child pointers, cannot
+// contain a cycle, and is walked for many rows at once by one and / and-not per split.
 #pragma once
 
 #include <cstddef>

@@ -35,7 +35,7 @@ def _checksum(header: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) ->
     for name in sorted(tensors):
         array = np.ascontiguousarray(tensors[name])
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(array.reshape(-1).view(np.uint8))
+        digest.update(array.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
 

@@ -235,7 +235,6 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
         )
         data = Data(_in_order(samples[0], self.order_), _in_order(samples[1], self.order_), seed)
         self._kind = table.kind
-        self._trained_identity = self._identity(fingerprint)
         start = self._trained if continues else None
         how, conditionals = self._train(data, start, store)
         self.max_leaf_nodes_, self.learning_rate_ = how.max_leaf_nodes, how.learning_rate
@@ -251,7 +250,7 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
         position = np.argsort(self.order_)
         self.train_curve_, self.valid_curve_ = train_curve[position], valid_curve[position]
         self._conditionals = conditionals
-        self._trained = conditionals
+        self._trained, self._trained_identity = conditionals, self._identity(fingerprint)
         self.select(self.selection)
         if self.refit:
             self._conditionals = refit_network(conditionals, how, data.train + data.valid, n_jobs=self.n_jobs)
