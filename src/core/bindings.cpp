@@ -212,8 +212,11 @@ class Entropies {
   ConditionalEntropies entropies_;
 };
 
-nb::tuple histogram_of(const In2<uint8_t>& rows, const In1<uint32_t>& index, const In2<uint16_t>& digits) {
-  const Rows r = rows_of(rows);
+nb::tuple histogram_of(const In2<uint8_t>& rows, const In1<uint32_t>& index, const In2<uint16_t>& digits,
+                       std::optional<size_t> n_columns) {
+  Rows r = rows_of(rows);
+  require(!n_columns || *n_columns <= 8 * r.stride, "rows: fewer columns than asked for");
+  if (n_columns) r.width = (*n_columns + 8 * kScanBytes - 1) / (8 * kScanBytes) * kScanBytes;
   require(digits.shape(0) >= 1 && digits.shape(0) <= kMaxDigits && digits.shape(1) == r.count, "histogram: bad shapes");
   for (size_t i = 0; i < index.shape(0); ++i) require(index.data()[i] < r.count, "index: no such row");
   DigitPlanes planes;
@@ -266,5 +269,5 @@ NB_MODULE(_core, m) {
   m.def("log_odds", &log_odds, "columns"_a, "n_rows"_a, "splits"_a, "values"_a, "offsets"_a);
   m.def("log_likelihoods", &log_likelihoods, "log_odds"_a, "target"_a);
   m.def("probabilities", &probabilities, "log_odds"_a);
-  m.def("histogram", &histogram_of, "rows"_a, "index"_a, "digits"_a);
+  m.def("histogram", &histogram_of, "rows"_a, "index"_a, "digits"_a, "n_columns"_a = nb::none());
 }

@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from lbarn.autoregressive import AutoregressiveNetwork
+from lbarn.autoregressive import AutoregressiveNetwork, checked_weights
 from lbarn.bits import PackedBits
 from lbarn.conditional import LOG_ODDS_UNIT, Boosting, Conditional, Trees
+from lbarn.mixture import BernoulliMixture
+from lbarn.training import Sample
 
-__all__ = ["IndependentBits", "SingleTreeNetwork"]
+__all__ = ["BernoulliMixture", "IndependentBits", "SingleTreeNetwork"]
 
 _PSEUDOCOUNTS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
@@ -58,11 +60,33 @@ class IndependentBits(_Baseline):
         self.binarize = binarize
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: None = None, *, X_val: Any = None) -> IndependentBits:
-        bits, _ = self._read_pair(X, X_val)
-        values = _fixed(_log_odds(bits.column_sums(), np.full(bits.n_columns, bits.n_rows), 0.5))
-        self._conditionals = [_one_tree(d, np.zeros((0, 2), np.uint16), values[d : d + 1]) for d in range(len(values))]
+    def fit(
+        self, X: Any, y: None = None, *, X_val: Any = None, sample_weight: ArrayLike | None = None
+    ) -> IndependentBits:
+        """Count. A missing value (NaN) counts for neither side; ``X_val`` has nothing to choose and is ignored."""
+        table = self._read(X, reset=True)
+        weight = checked_weights(sample_weight, table.n_rows, "sample_weight")
+        if weight is not None:
+            weight = weight * np.count_nonzero(weight) / weight.sum()  # as in LBARN: 1 on average
+        order = np.arange(table.n_columns)
+        sample = Sample(*table.pack(order), weight)
+        counts = np.array([_counts(sample, d) for d in order])
+        return self._hold(table.kind, _fixed(_log_odds(counts[:, 0], counts[:, 1], 0.5)))
+
+    def _hold(self, kind: Kind, log_odds: NDArray[np.int32]) -> IndependentBits:
+        self._kind = kind
+        self.order_ = np.arange(len(log_odds))
+        self.n_trees_ = np.ones(len(log_odds), np.intp)
+        no_splits = np.zeros((0, 2), np.uint16)
+        self._conditionals = [_one_tree(d, no_splits, log_odds[d : d + 1]) for d in self.order_]
         return self
+
+
+def _counts(sample: Sample, d: int) -> tuple[float, float]:
+    """Ones and rows of a column."""
+    weight = sample.weight_for(d)
+    column = sample.bits.column(d)
+    return (column.sum(), len(column)) if weight is None else (column @ weight, weight.sum())
 
 
 class SingleTreeNetwork(_Baseline):

@@ -1,0 +1,44 @@
+"""Rows of any table: some of them as the same kind of table, or all of them as complete bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from lbarn.table import Table
+
+__all__ = ["complete_chunks", "take_rows"]
+
+
+def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
+    """The rows of ``X`` with these numbers, in this order, in the same kind of table.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> take_rows(pd.DataFrame({"a": [0, 1, 0], "b": [1, 1, 0]}), [2, 0]).to_dict("list")
+    {'a': [0, 0], 'b': [0, 1]}
+    """
+    if sp.issparse(X):
+        return X.tocsr()[rows]
+    if isinstance(X, np.ndarray):
+        return X[rows]
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    return frame[rows, :].to_native() if isinstance(frame, nw.DataFrame) else np.asarray(X)[rows]
+
+
+def complete_chunks(table: Table) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+    """(first row, bits) for successive chunks of rows; a missing bit is an error."""
+    for start, values, missing in table.chunks():
+        if missing is not None:
+            i, j = np.argwhere(missing)[0]
+            raise ValueError(
+                f"{table.column_name(j)} is missing (Input X contains NaN, row {start + i}); complete rows are needed "
+                "here: LBARN.impute fills them"
+            )
+        yield start, values
