@@ -4,6 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt README.md $(shell find src -type f -not -name '*.pyc')
 CPP := $(wildcard src/core/*.hpp src/core/*.cpp tests/*.cpp benchmarks/*.cpp)
+CORE_TESTS := $(addprefix tests/test_,bits.py histogram.py logistic.py conditional.py boosting.py edge_cases.py)
 
 .PHONY: demo test lint format bench sanitize clean
 
@@ -33,7 +34,7 @@ bench: $(VENV)/bench
 sanitize: .venv-sanitize/installed
 	env LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
-	  .venv-sanitize/bin/python -m pytest tests/test_bits.py tests/test_histogram.py tests/test_conditional.py
+	  .venv-sanitize/bin/python -m pytest $(CORE_TESTS)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -25,22 +25,22 @@ class Walker {
     const size_t n = columns_.rows;
     total_weight_ = static_cast<double>(n);
     if (!sample.weight || n == 0) return;
-    double sum = 0.0, largest = 0.0;
+    double largest = 0.0, sum = 0.0;  // the sum in units of the largest: it cannot overflow
     size_t kept = 0;
-    for (size_t i = 0; i < n; ++i) {
-      sum += sample.weight[i];
-      largest = std::max(largest, sample.weight[i]);
+    for (size_t i = 0; i < n; ++i) largest = std::max(largest, sample.weight[i]);
+    for (size_t i = 0; i < n && largest > 0.0; ++i) {
+      sum += sample.weight[i] / largest;
       kept += sample.weight[i] > 0.0;
+      unequal_ = unequal_ || (sample.weight[i] > 0.0 && sample.weight[i] != largest);
     }
-    for (size_t i = 0; i < n; ++i) unequal_ = unequal_ || (sample.weight[i] > 0.0 && sample.weight[i] != largest);
     if (!unequal_ && kept == n) return;
     weight_.assign(columns_.padded_rows(), 0.0f);
     if (unequal_) {
-      const double to_mean_one = static_cast<double>(kept) / sum;
+      const double mean_one = static_cast<double>(kept) / sum;  // the largest weight when their mean is 1
       int exponent;
-      std::frexp(largest * to_mean_one, &exponent);
+      std::frexp(mean_one, &exponent);
       scale_ = std::ldexp(1.0, exponent);
-      for (size_t i = 0; i < n; ++i) weight_[i] = static_cast<float>(sample.weight[i] * to_mean_one / scale_);
+      for (size_t i = 0; i < n; ++i) weight_[i] = static_cast<float>(sample.weight[i] / largest * mean_one / scale_);
     } else {
       for (size_t i = 0; i < n; ++i) weight_[i] = sample.weight[i] > 0.0 ? 1.0f : 0.0f;
     }

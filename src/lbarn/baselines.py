@@ -12,6 +12,7 @@ from lbarn.autoregressive import AutoregressiveNetwork, checked_weights
 from lbarn.bits import PackedBits
 from lbarn.conditional import LOG_ODDS_UNIT, Boosting, Conditional, Trees
 from lbarn.mixture import BernoulliMixture
+from lbarn.table import Kind
 from lbarn.training import Sample
 
 __all__ = ["BernoulliMixture", "IndependentBits", "SingleTreeNetwork"]
@@ -68,9 +69,8 @@ class IndependentBits(_Baseline):
         weight = checked_weights(sample_weight, table.n_rows, "sample_weight")
         if weight is not None:
             weight = weight * np.count_nonzero(weight) / weight.sum()  # as in LBARN: 1 on average
-        order = np.arange(table.n_columns)
-        sample = Sample(*table.pack(order), weight)
-        counts = np.array([_counts(sample, d) for d in order])
+        sample = Sample(*table.pack(np.arange(table.n_columns)), weight)
+        counts = np.array([_counts(sample, d) for d in range(table.n_columns)])
         return self._hold(table.kind, _fixed(_log_odds(counts[:, 0], counts[:, 1], 0.5)))
 
     def _hold(self, kind: Kind, log_odds: NDArray[np.int32]) -> IndependentBits:
@@ -78,7 +78,7 @@ class IndependentBits(_Baseline):
         self.order_ = np.arange(len(log_odds))
         self.n_trees_ = np.ones(len(log_odds), np.intp)
         no_splits = np.zeros((0, 2), np.uint16)
-        self._conditionals = [_one_tree(d, no_splits, log_odds[d : d + 1]) for d in self.order_]
+        self._conditionals = [_one_tree(d, no_splits, log_odds[d : d + 1]) for d in range(len(log_odds))]
         return self
 
 
@@ -86,7 +86,7 @@ def _counts(sample: Sample, d: int) -> tuple[float, float]:
     """Ones and rows of a column."""
     weight = sample.weight_for(d)
     column = sample.bits.column(d)
-    return (column.sum(), len(column)) if weight is None else (column @ weight, weight.sum())
+    return (column.sum(), len(column)) if weight is None else (float(column @ weight), weight.sum())
 
 
 class SingleTreeNetwork(_Baseline):

@@ -117,7 +117,7 @@ def _save(path: Path, **arrays: Any) -> None:
 
 def _load(path: Path, names: Sequence[str]) -> list[NDArray[Any]] | None:
     try:
-        with np.load(path, allow_pickle=False) as z:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as z:
             return [z[name] for name in names]
     except Exception:  # no such file, or a damaged one: a zip file has its checksums, and fails in many ways
         return None

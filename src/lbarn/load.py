@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 
 from lbarn import modelfile
+from lbarn.classifier import LBARNClassifier
 from lbarn.errors import ModelFileError
 from lbarn.network import LBARN
 
 __all__ = ["load"]
 
-_KINDS = {"LBARN": LBARN}
+_KINDS: dict[str, type[LBARN] | type[LBARNClassifier]] = {"LBARN": LBARN, "LBARNClassifier": LBARNClassifier}
 
 
-def load(path: str | os.PathLike[str]) -> LBARN:
+def load(path: str | os.PathLike[str]) -> LBARN | LBARNClassifier:
     """The model in a file that any of our ``save`` methods has written."""
     kind, header, tensors = modelfile.read(path)
     if kind not in _KINDS:

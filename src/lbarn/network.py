@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -409,7 +410,7 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
     def _to_parts(self, trim: bool) -> tuple[dict[str, Any], modelfile.Tensors]:
         trimmed = trim or not hasattr(self, "train_curve_")
         parameters = self.get_params()
-        for name in ("n_jobs", "verbose"):
+        for name in _NOT_IN_FILES:
             del parameters[name]
         if isinstance(self.random_state, np.random.RandomState):
             parameters["random_state"] = None
@@ -448,7 +449,12 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
         if (counts < 0).any() or (counts > [len(t) for t in trees]).any():
             raise ModelFileError("a dimension has fewer trees than were selected")
         try:
-            model = cls(**header["parameters"])
+            parameters = header["parameters"]
+            if parameters.keys() != cls().get_params().keys() - set(_NOT_IN_FILES):
+                raise ValueError("parameters are missing, or unknown")
+            if not isinstance(parameters["order"], str) and parameters["order"] != order.tolist():
+                raise ValueError("the order is not the one that was asked for")
+            model = cls(**parameters)
             model._validate_params()
             model._kind = _kind(header["columns"], D)
             fitted = header["fitted"]
@@ -475,8 +481,12 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
             model.valid_curve_ = modelfile.expect(tensors, "valid_curve", np.float64, (D, rounds))
             if rounds < 1 or any(len(t) >= rounds for t in trees):
                 raise ModelFileError("the curves are shorter than the trees")
+            if not (np.isfinite(model.train_curve_).all() and np.isfinite(model.valid_curve_).all()):
+                raise ModelFileError("a curve is not of numbers")
         return model
 
+
+_NOT_IN_FILES = ("n_jobs", "verbose")  # parameters that do not affect the model
 
 _Packed = tuple[PackedBits, PackedBits | None]
 
@@ -507,14 +517,22 @@ def _plain(value: Any) -> Any:
 
 
 def _kind(columns: dict[str, Any], n_columns: int) -> Kind:
-    names = columns["names"]
-    kind = Kind(
-        str(columns["library"]),
-        None if names is None else tuple(name if type(name) is int else str(name) for name in names),
-        tuple(str(np.dtype(str(d))) for d in columns["dtypes"]),
-    )
-    if kind.library not in ("numpy", "pandas", "polars", "pyarrow"):
-        raise ValueError(f"unknown kind of table {kind.library!r}")
-    if (kind.names is not None and len(kind.names) != n_columns) or len(kind.dtypes) not in (1, n_columns):
-        raise ValueError("column names or types do not fit the number of columns")
+    library, names = columns["library"], columns["names"]
+    kind = Kind(library, None if names is None else tuple(names), tuple(columns["dtypes"]))
+    if library not in ("numpy", "pandas", "polars", "pyarrow"):
+        raise ValueError(f"unknown kind of table {library!r}")
+    for dtype in kind.dtypes:
+        if not re.fullmatch(r"bool|u?int\d+|float\d+|>[iuf]\d", dtype):
+            raise ValueError(f"{dtype!r} is not a type of 0 and 1")
+        np.dtype(dtype)  # refuses sizes that do not exist
+    if len(kind.dtypes) != (1 if kind.names is None else n_columns):
+        raise ValueError("column types do not fit the number of columns")
+    if kind.names is not None:
+        if len(kind.names) != n_columns or len(set(kind.names)) != n_columns:
+            raise ValueError("column names do not fit the number of columns")
+        for name in kind.names:
+            if isinstance(name, str):
+                name.encode()  # refuses what is no text
+            elif type(name) is not int or library != "pandas":
+                raise ValueError(f"{name!r} is not the name of a column")
     return kind

@@ -1,0 +1,74 @@
+"""What several test files share: SIMD paths, the benchmark data, and deterministic Hypothesis."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+from lbarn import _core
+from lbarn.bits import PackedBits, pack
+
+# The `simd` fixture only chooses a path, which no example changes, so sharing it between examples is sound.
+settings.register_profile(
+    "lbarn", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+settings.load_profile("lbarn")
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@contextmanager
+def chosen_path(name: str) -> Iterator[None]:
+    before = _core.simd_path()
+    _core.choose_simd_path(name)
+    try:
+        yield
+    finally:
+        _core.choose_simd_path(before)
+
+
+@pytest.fixture(params=_core.simd_paths())
+def simd(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Runs a test once on every SIMD path of this machine."""
+    with chosen_path(request.param):
+        yield request.param
+
+
+@pytest.fixture
+def on_portable() -> Callable[[Callable[[], Any]], Any]:
+    """Runs a task on the portable path, whatever the test runs on."""
+
+    def run(task: Callable[[], Any]) -> Any:
+        with chosen_path("portable"):
+            return task()
+
+    return run
+
+
+class Dataset(NamedTuple):
+    train: PackedBits
+    valid: PackedBits
+    test: PackedBits
+
+
+@pytest.fixture
+def shared_data() -> Callable[[str], Dataset]:
+    """Loads a benchmark by name from the folder LBARN_DATA, or ../shared/data; skips where it is absent."""
+    folder = Path(os.environ.get("LBARN_DATA", ROOT.parent / "shared" / "data"))
+
+    def load(name: str) -> Dataset:
+        path = folder / f"{name}.npz"
+        if not path.exists():
+            pytest.skip(f"benchmark data {path} is absent (set LBARN_DATA to the folder that holds it)")
+        with np.load(path) as z:
+            d = int(z["dim"])
+            return Dataset(*(pack(np.unpackbits(z[part], axis=1, count=d)) for part in Dataset._fields))
+
+    return load

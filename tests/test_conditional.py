@@ -1,0 +1,264 @@
+"""A conditional is the same bits on every SIMD path and however it was reached: at once, resumed, or evaluated."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import oracle
+from lbarn import _core
+from lbarn.bits import PackedBits, pack
+from lbarn.conditional import LOG_ODDS_UNIT, UNIT, Boosting, Conditional, Trees, log_likelihoods
+
+POSITION = 30
+VARIANTS = {
+    "exact": Boosting(splits="exact"),
+    **{f"fast{bits}": Boosting(split_bits=bits) for bits in range(2, 7)},
+    "gradient": Boosting(boosting="gradient"),
+    "exact gradient": Boosting(boosting="gradient", splits="exact"),
+    "regularised": Boosting(min_gain=0.5, l2_regularization=1.0),
+    "stumps": Boosting(max_leaf_nodes=2),
+    "no split": Boosting(max_leaf_nodes=1),
+}
+VARIANTS = {name: replace(how, max_iter=12, learning_rate=0.2) for name, how in VARIANTS.items()}
+
+
+def table(n: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 2, (n, POSITION + 1))
+    X[:, POSITION] = (X[:, 1] & X[:, 7] | X[:, 20] & ~X[:, 3] | (rng.random(n) < 0.1)) & (rng.random(n) < 0.9)
+    return X
+
+
+TRAIN, VALID = pack(table(1501, 0)), pack(table(613, 1))
+UNEQUAL = np.random.default_rng(2).uniform(0.0, 3.0, TRAIN.n_rows)
+
+
+def train(how: Boosting, **options) -> Conditional:
+    return Conditional.train(TRAIN, VALID, POSITION, how, **options)
+
+
+def arrays(c: Conditional) -> list[np.ndarray]:
+    return [c.trees.splits, c.trees.gains, c.trees.values, c.trees.offsets, c.train_curve, c.valid_curve]
+
+
+def assert_same_bits(some: list[np.ndarray], others: list[np.ndarray]) -> None:
+    for a, b in zip(some, others, strict=True):
+        assert a.dtype == b.dtype
+        assert a.shape == b.shape
+        assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("weight", [None, UNEQUAL], ids=["unweighted", "weighted"])
+@pytest.mark.parametrize("how", VARIANTS.values(), ids=VARIANTS)
+def test_leaves_curves_and_scores_are_the_same_bits_on_all_paths(simd, on_portable, how, weight):
+    def everything() -> list[np.ndarray]:
+        c = train(how, weight=weight, seed=3)
+        again = c.refit(VALID, how)
+        return [*arrays(c), again.trees.values, c.log_odds(VALID), again.log_odds(TRAIN, 5), c.curve(VALID)]
+
+    assert_same_bits(everything(), on_portable(everything))
+
+
+@pytest.mark.parametrize("splits", ["exact", "fast"])
+def test_trees_of_a_thousand_leaves_are_the_same_bits_and_route_every_row(simd, on_portable, splits):
+    rng = np.random.default_rng(4)
+    bits = pack(rng.integers(0, 2, (6000, 15)))
+    how = Boosting(max_leaf_nodes=1000, learning_rate=0.5, max_iter=3, splits=splits)
+
+    def run() -> Conditional:
+        return Conditional.train(bits, bits, 14, how)
+
+    c = run()
+    assert_same_bits(arrays(c), arrays(on_portable(run)))
+    assert (np.diff(c.trees.offsets) == 999).all()
+    X = bits.unpack().astype(float)
+    log_odds = np.zeros(len(X))
+    for t in range(3):
+        leaf = oracle.assign(X, oracle.splits_of(c.trees, t))
+        assert np.unique(leaf).size == 1000  # no split leaves a side empty
+        log_odds += oracle.values_of(c.trees, t)[leaf]
+        np.testing.assert_array_equal(c.log_odds(bits, t + 1) * LOG_ODDS_UNIT, log_odds)
+    np.testing.assert_array_equal(c.valid_curve, c.train_curve)
+
+
+@pytest.mark.parametrize("name", ["dna", "nips"])
+def test_real_columns_are_the_same_bits_on_all_paths(simd, on_portable, shared_data, name):
+    data = shared_data(name)
+    how = Boosting(max_leaf_nodes=16, max_iter=10)
+
+    def run() -> list[np.ndarray]:
+        c = Conditional.train(data.train, data.valid, data.train.n_columns - 1, how)
+        return [*arrays(c), c.log_odds(data.test), c.curve(data.test)]
+
+    assert_same_bits(run(), on_portable(run))
+
+
+@pytest.mark.parametrize("weight", [None, UNEQUAL], ids=["unweighted", "weighted"])
+@pytest.mark.parametrize("name", ["exact", "fast4", "gradient"])
+@pytest.mark.parametrize("first", [0, 1, 7, 12])
+def test_more_rounds_give_what_one_longer_run_gives(name, weight, first):
+    how = VARIANTS[name]
+    begun = train(replace(how, max_iter=first), weight=weight, seed=5)
+    assert len(begun.trees) == first
+    extended = begun.extend(TRAIN, VALID, how, weight=weight, seed=5)
+    assert_same_bits(arrays(extended), arrays(train(how, weight=weight, seed=5)))
+
+
+def test_trees_already_there_are_never_changed_by_more_rounds():
+    begun = train(replace(VARIANTS["exact"], max_iter=5))
+    before = [a.copy() for a in arrays(begun)]
+    longer = begun.extend(TRAIN, VALID, VARIANTS["exact"])
+    assert_same_bits(arrays(begun), before)
+    assert_same_bits(arrays(begun)[:4], arrays(replace(longer, trees=longer.trees.head(5)))[:4])
+
+
+@pytest.mark.parametrize("weight", [None, UNEQUAL], ids=["unweighted", "weighted"])
+@pytest.mark.parametrize("how", VARIANTS.values(), ids=VARIANTS)
+def test_curves_of_training_are_those_of_evaluation(how, weight):
+    valid_weight = None if weight is None else weight[: VALID.n_rows]
+    c = train(how, weight=weight, valid_weight=valid_weight)
+    assert len(c.train_curve) == len(c.valid_curve) == len(c.trees) + 1
+    assert_same_bits([c.curve(TRAIN, weight), c.curve(VALID, valid_weight)], [c.train_curve, c.valid_curve])
+    assert c.train_curve[0] == pytest.approx(-np.log(2.0), abs=1e-7)
+
+
+def test_a_curve_is_the_mean_of_the_rows_log_likelihoods():
+    c = train(VARIANTS["fast6"])
+    for t in range(len(c.trees) + 1):
+        scores = log_likelihoods(c.log_odds(VALID, t), VALID.columns[POSITION])
+        assert scores.sum() * UNIT / VALID.n_rows == c.valid_curve[t]
+
+
+def test_a_weighted_curve_is_the_weighted_mean_of_the_rows_log_likelihoods():
+    c = train(VARIANTS["fast6"], weight=UNEQUAL)
+    scores = log_likelihoods(c.log_odds(TRAIN), TRAIN.columns[POSITION]) * UNIT
+    assert c.train_curve[-1] == pytest.approx(np.average(scores, weights=UNEQUAL), abs=1e-7)
+
+
+@pytest.mark.parametrize("n", [1, 63, 64, 511, 512, 513, 613])
+def test_log_odds_are_integer_sums_of_the_leaves_on_the_rows_path(simd, n):
+    c = train(VARIANTS["fast6"])
+    bits = PackedBits(VALID.rows[:n], VALID.n_columns)
+    X = bits.unpack().astype(float)
+    expected = np.zeros(n)
+    for t in range(len(c.trees) + 1):
+        log_odds = c.log_odds(bits, t)
+        assert log_odds.dtype == np.int32
+        np.testing.assert_array_equal(log_odds * LOG_ODDS_UNIT, expected)
+        if t < len(c.trees):
+            expected += oracle.values_of(c.trees, t)[oracle.assign(X, oracle.splits_of(c.trees, t))]
+    np.testing.assert_array_equal(c.log_odds(bits), c.log_odds(bits, len(c.trees)))
+    np.testing.assert_array_equal(replace(c, trees=c.trees.head(4)).log_odds(bits), c.log_odds(bits, 4))
+
+
+def test_columns_at_and_after_the_position_are_not_looked_at():
+    X = TRAIN.unpack()
+    c = train(VARIANTS["exact"])
+    assert c.trees.splits[:, 1].max() < POSITION
+    X = np.column_stack([X, X[:, POSITION], 1 - X[:, POSITION]])
+    more = Conditional.train(pack(X), pack(X), POSITION, VARIANTS["exact"])
+    assert_same_bits(arrays(more)[:4], arrays(c)[:4])
+    X[:, POSITION:] ^= 1
+    np.testing.assert_array_equal(more.log_odds(pack(X)), more.log_odds(TRAIN))
+
+
+@pytest.mark.parametrize("weight", [None, UNEQUAL], ids=["unweighted", "weighted"])
+@pytest.mark.parametrize("how", VARIANTS.values(), ids=VARIANTS)
+def test_refit_on_the_same_rows_gives_the_same_leaves(how, weight):
+    c = train(how, weight=weight)
+    again = c.refit(TRAIN, how, weight=weight)
+    assert_same_bits([again.trees.values, again.trees.splits], [c.trees.values, c.trees.splits])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_refit_on_other_rows_gives_the_oracles_leaf_updates(weighted):
+    how = replace(VARIANTS["fast6"], l2_regularization=0.5)
+    c = train(how)
+    other = table(333, 6).astype(float)
+    weight = np.random.default_rng(7).uniform(0.1, 2.0, 333) if weighted else None
+    trees = [oracle.splits_of(c.trees, t) for t in range(len(c.trees))]
+    expected = oracle.refit(other, other[:, POSITION], trees, how, weight)
+    again = c.refit(pack(other), how, weight=weight)
+    assert again.trees.splits is c.trees.splits
+    np.testing.assert_allclose(again.trees.values * LOG_ODDS_UNIT, np.concatenate(expected), rtol=0, atol=2.0**-18)
+
+
+def test_a_leaf_that_meets_no_row_in_a_refit_gets_zero():
+    c = train(VARIANTS["exact"])
+    ones = pack(np.ones((5, POSITION + 1)))
+    again = c.refit(ones, VARIANTS["exact"])
+    for t in range(len(c.trees)):
+        values = oracle.values_of(again.trees, t)
+        met = oracle.assign(ones.unpack(), oracle.splits_of(c.trees, t))[0]
+        assert values[met] > 0
+        assert not np.delete(values, met).any()
+
+
+@pytest.mark.parametrize("patience", [1, 3, 10])
+def test_training_stops_when_validation_has_not_improved_for_so_many_rounds(patience):
+    how = Boosting(max_leaf_nodes=32, learning_rate=0.5, max_iter=200)
+    endless = train(how)
+    stopped = train(replace(how, n_iter_no_change=patience))
+    n = len(stopped.trees)
+    assert 0 < n < 200
+    assert n == np.argmax(stopped.valid_curve) + patience
+    assert_same_bits(arrays(stopped)[4:], [endless.train_curve[: n + 1], endless.valid_curve[: n + 1]])
+    assert_same_bits([stopped.trees.values], [endless.trees.head(n).values])
+    resumed = train(replace(how, max_iter=n - 1)).extend(TRAIN, VALID, replace(how, n_iter_no_change=patience))
+    assert_same_bits(arrays(resumed), arrays(stopped))
+    assert_same_bits(arrays(stopped.extend(TRAIN, VALID, replace(how, n_iter_no_change=patience))), arrays(stopped))
+
+
+def test_the_gil_is_released_and_a_cancel_flag_stops_training():
+    cancel, training = _core.CancelFlag(), threading.Event()
+
+    def stop_it() -> None:
+        training.wait()
+        cancel.set()
+
+    other = threading.Thread(target=stop_it)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000.0)  # from here on threads take turns only where the GIL is released
+    try:
+        other.start()
+        training.set()
+        with pytest.raises(_core.Cancelled):
+            Conditional.train(TRAIN, VALID, POSITION, Boosting(max_iter=20_000), cancel=cancel)
+    finally:
+        sys.setswitchinterval(interval)
+    other.join()
+    assert cancel.is_set()
+
+
+def test_a_cancel_flag_already_set_stops_training_and_refit_before_the_first_tree():
+    cancel = _core.CancelFlag()
+    assert not cancel.is_set()
+    c = train(VARIANTS["fast6"], cancel=cancel)
+    cancel.set()
+    with pytest.raises(_core.Cancelled):
+        train(VARIANTS["fast6"], cancel=cancel)
+    with pytest.raises(_core.Cancelled):
+        c.extend(TRAIN, VALID, replace(VARIANTS["fast6"], max_iter=20), cancel=cancel)
+    with pytest.raises(_core.Cancelled):
+        c.refit(TRAIN, VARIANTS["fast6"], cancel=cancel)
+
+
+def test_the_core_refuses_arrays_that_do_not_fit_each_other():
+    c, t = train(VARIANTS["fast6"]), train(VARIANTS["fast6"]).trees
+    with pytest.raises(ValueError, match="one value per row"):
+        train(VARIANTS["fast6"], weight=np.ones(7))
+    with pytest.raises(ValueError, match="no such column"):
+        Conditional.train(TRAIN, VALID, POSITION + 1, VARIANTS["fast6"])
+    for trees in (
+        Trees(t.splits, t.gains, t.values[:-1], t.offsets),
+        Trees(t.splits[1:], t.gains, t.values, t.offsets),
+    ):
+        with pytest.raises(ValueError, match="do not fit"):
+            replace(c, trees=trees).log_odds(TRAIN)
+    with pytest.raises(ValueError, match="number of words"):
+        _core.log_odds(TRAIN.columns, TRAIN.n_rows + 5000, t.splits, t.values, t.offsets)
