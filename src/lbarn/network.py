@@ -452,8 +452,8 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
             parameters = header["parameters"]
             if parameters.keys() != cls().get_params().keys() - set(_NOT_IN_FILES):
                 raise ValueError("parameters are missing, or unknown")
-            if not isinstance(parameters["order"], str) and parameters["order"] != order.tolist():
-                raise ValueError("the order is not the one that was asked for")
+            if not isinstance(parameters["order"], str) and np.asarray(parameters["order"]).dtype.kind not in "biuf":
+                raise ValueError("the order asked for is not of numbers")
             model = cls(**parameters)
             model._validate_params()
             model._kind = _kind(header["columns"], D)

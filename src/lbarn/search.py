@@ -59,16 +59,19 @@ def search(
     rungs = _rungs(n_positions)
     tried: list[dict[str, Any]] = []
 
+    def curves_of(candidate: Boosting) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        done = trained[candidate]  # in the order in which they finished, on which nothing may depend
+        return curves([done[position] for position in sorted(done)], how.max_iter)
+
     def judge(candidate: Boosting) -> float:
-        done = trained[candidate]
-        train_curves, valid_curves = curves(list(done.values()), how.max_iter)
+        train_curves, valid_curves = curves_of(candidate)
         n_trees = select(selection, train_curves, valid_curves)
-        value = float(valid_curves[np.arange(len(done)), n_trees].sum())
+        value = float(valid_curves[np.arange(len(n_trees)), n_trees].sum())
         tried.append(
             {
                 "max_leaf_nodes": candidate.max_leaf_nodes,
                 "learning_rate": candidate.learning_rate,
-                "n_dimensions": len(done),
+                "n_dimensions": len(n_trees),
                 "valid_log_likelihood": value,
             }
         )
@@ -78,7 +81,7 @@ def search(
         candidates = [replace(how, max_leaf_nodes=J, learning_rate=rate) for J in leaves]
         trained = {candidate: train(rungs[0], candidate) for candidate in candidates}
         candidates.sort(key=judge, reverse=True)
-        if not is_rising(curves(list(trained[candidates[0]].values()), how.max_iter)[1]):
+        if not is_rising(curves_of(candidates[0])[1]):
             break
     for rung in rungs[1:]:
         candidates = candidates[: -(-len(candidates) // 2)]

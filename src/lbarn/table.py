@@ -120,6 +120,8 @@ def _column_values(column: nw.Series[Any], j: int) -> NDArray[Any]:
         column = column.cast(nw.Float64)
     elif column.null_count() == len(column):
         return np.full(len(column), np.nan)  # tables have types of their own for columns without a single value
+    elif column.dtype == nw.Unknown and (values := column.to_numpy()).dtype.kind in "biuf":
+        return values  # the sparse columns of pandas
     elif not column.dtype.is_numeric():
         raise ValueError(
             f"column {j} ({column.name!r}) is of type {column.dtype}; LBARN takes numbers or booleans, 0 and 1"
@@ -135,7 +137,7 @@ def _frame_kind(frame: nw.DataFrame[Any]) -> Kind:
     dtypes = tuple(
         "bool" if d == nw.Boolean else "uint8" if d.is_integer() else "float64" for d in frame.schema.values()
     )
-    labels = tuple(label if isinstance(label, int) else str(label) for label in frame.columns)
+    labels = tuple(label if type(label) is int else str(label) for label in frame.columns)
     return Kind(names.get(library, library), labels, dtypes)
 
 

@@ -108,6 +108,7 @@ class _Run:
 
 
 _runs: dict[str, _Run] = {}  # by token; a token from another process is unknown here
+_stopped: set[str] = set()  # tokens of runs that were given up, for tasks that a pool starts even now
 
 
 @contextmanager
@@ -118,11 +119,13 @@ def _run() -> Iterator[str]:
     try:
         yield token
     except BaseException:
-        run.cancel.set()  # and the token stays known, for tasks that a pool starts even now
+        _stopped.add(token)
+        run.cancel.set()
         with run.changed:
             run.changed.wait_for(lambda: run.running == 0)
         raise
-    del _runs[token]
+    finally:
+        del _runs[token]
 
 
 @dataclass
@@ -133,7 +136,11 @@ class _Failure:
 
 
 def _task(function: Callable[..., Any], token: str, position: int, *args: object) -> object:
-    run = _runs.get(token) or _Run()
+    run = _runs.get(token)
+    if run is None:
+        if token in _stopped:
+            return position, None
+        run = _Run()
     with run.changed:
         run.running += 1
     try:
