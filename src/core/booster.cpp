@@ -10,8 +10,8 @@
 namespace lbarn {
 namespace {
 
-// Rows with their state: log-odds, gradients, weights. Weights are scaled by a power of two so that none exceeds 1 and
-// g and h fit their integers; `scale` times a stored weight is the weight with mean 1.
+// Rows with their state: log-odds, gradients, weights. Weights are stored scaled by a power of two so that none
+// exceeds 1 and g and h fit their integers; `scale` times a stored weight is the weight with mean 1.
 class Walker {
  public:
   Walker(const Kernels& kernels, const Sample& sample, size_t position, bool gradients)
@@ -36,11 +36,10 @@ class Walker {
     if (!unequal_ && kept == n) return;
     weight_.assign(columns_.padded_rows(), 0.0f);
     if (unequal_) {
-      const double mean_one = static_cast<double>(kept) / sum;  // the largest weight when their mean is 1
       int exponent;
-      std::frexp(mean_one, &exponent);
-      scale_ = std::ldexp(1.0, exponent);
-      for (size_t i = 0; i < n; ++i) weight_[i] = static_cast<float>(sample.weight[i] / largest * mean_one / scale_);
+      const double fraction = std::frexp(largest, &exponent);
+      for (size_t i = 0; i < n; ++i) weight_[i] = static_cast<float>(std::ldexp(sample.weight[i], -exponent));
+      scale_ = static_cast<double>(kept) / (sum * fraction);
     } else {
       for (size_t i = 0; i < n; ++i) weight_[i] = sample.weight[i] > 0.0 ? 1.0f : 0.0f;
     }

@@ -68,7 +68,8 @@ class IndependentBits(_Baseline):
         table = self._read(X, reset=True)
         weight = checked_weights(sample_weight, table.n_rows, "sample_weight")
         if weight is not None:
-            weight = weight * np.count_nonzero(weight) / weight.sum()  # as in LBARN: 1 on average
+            weight = weight / weight.max()  # so that no sum overflows
+            weight *= np.count_nonzero(weight) / weight.sum()  # as in LBARN: 1 on average
         sample = Sample(*table.pack(np.arange(table.n_columns)), weight)
         counts = np.array([_counts(sample, d) for d in range(table.n_columns)])
         return self._hold(table.kind, _fixed(_log_odds(counts[:, 0], counts[:, 1], 0.5)))

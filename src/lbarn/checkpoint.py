@@ -22,6 +22,8 @@ _VERSION = 1
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write under a temporary name, then rename: whoever looks sees all of it or nothing."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path.parent} is not a folder: {path} cannot be written there")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb") as file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -22,7 +23,7 @@ from lbarn.bits import pack
 from lbarn.conditional import UNIT
 from lbarn.conditioning import Evidence, condition
 from lbarn.errors import ModelFileError
-from lbarn.network import LBARN, _kind, _plain
+from lbarn.network import _NOT_IN_FILES, LBARN, _kind, _plain
 from lbarn.rows import take_rows
 from lbarn.table import Table, read_table
 
@@ -157,7 +158,8 @@ class LBARNClassifier(ClassifierMixin, BaseEstimator):
         before = self._to_continue(classes)
 
         self.classes_ = classes
-        total = np.array([len(rows) if weight is None else weight[rows].sum() for rows in of_class])
+        share = there if weight is None else weight / weight.max()  # so that no sum overflows
+        total = np.array([share[rows].sum() for rows in of_class])
         self.class_prior_ = total / total.sum()
         self.networks_ = []
         for k, (rows, rows_val) in enumerate(zip(of_class, of_class_val)):
@@ -269,7 +271,7 @@ class LBARNClassifier(ClassifierMixin, BaseEstimator):
 
     def _to_parts(self, trim: bool) -> tuple[dict[str, Any], modelfile.Tensors]:
         parameters = self.get_params()
-        for name in ("n_jobs", "verbose"):
+        for name in _NOT_IN_FILES:
             del parameters[name]
         if isinstance(self.random_state, np.random.RandomState):
             parameters["random_state"] = None
@@ -288,7 +290,12 @@ class LBARNClassifier(ClassifierMixin, BaseEstimator):
     @classmethod
     def _from_parts(cls, header: dict[str, Any], tensors: modelfile.Tensors) -> LBARNClassifier:
         try:
-            model = cls(**header["parameters"])
+            parameters = header["parameters"]
+            if parameters.keys() != cls().get_params().keys() - set(_NOT_IN_FILES):
+                raise ValueError("parameters are missing, or unknown")
+            if not isinstance(parameters["order"], str) and np.asarray(parameters["order"]).dtype.kind not in "biuf":
+                raise ValueError("the order asked for is not of numbers")
+            model = cls(**parameters)
             model._validate_params()
             model.classes_ = _labels_from_json(header["classes"])
             parts = [dict(part) for part in header["networks"]]
@@ -300,7 +307,7 @@ class LBARNClassifier(ClassifierMixin, BaseEstimator):
         model.class_prior_ = modelfile.expect(tensors, "class_prior", np.float64, (K,))
         if not (model.class_prior_ > 0).all() or not np.isclose(model.class_prior_.sum(), 1):
             raise ModelFileError("the class prior is not a distribution")
-        model.networks_ = [_network_from_parts(part, _own(tensors, k)) for k, part in enumerate(parts)]
+        model.networks_ = [_network_from_parts(part, _own(tensors, k), model.binarize) for k, part in enumerate(parts)]
         first = model.networks_[0]
         if any(network.n_features_in_ != first.n_features_in_ for network in model.networks_):
             raise ModelFileError("its networks have different numbers of columns")
@@ -317,7 +324,7 @@ def _log_marginal(
     n_trees = network._trees_by_position()
     if missing is None:
         bits = pack(values, network.order_)
-        return evaluation.log_likelihood(network._conditionals, n_trees, bits, n_jobs) * UNIT
+        return UNIT * evaluation.log_likelihood(network._conditionals, n_trees, bits, n_jobs).astype(np.float64)
     evidence = Evidence.of(values[:, network.order_], missing[:, network.order_], flip=0.0)
     conditioned = condition(
         network._conditionals, n_trees, evidence, n_draws=1, n_particles=_PARTICLES, seed=0, n_jobs=n_jobs
@@ -335,11 +342,12 @@ def _network_to_parts(network: AutoregressiveNetwork, trim: bool) -> tuple[dict[
         header, tensors = network._to_parts(trim)
         return {"kind": "LBARN", **header}, tensors
     log_odds = np.concatenate([conditional.trees.values for conditional in network._conditionals])
-    header = {"kind": "IndependentBits", "binarize": _plain(network.binarize), "columns": asdict(network._kind)}
-    return header, {"log_odds": log_odds}
+    return {"kind": "IndependentBits", "columns": asdict(network._kind)}, {"log_odds": log_odds}
 
 
-def _network_from_parts(header: dict[str, Any], tensors: modelfile.Tensors) -> AutoregressiveNetwork:
+def _network_from_parts(
+    header: dict[str, Any], tensors: modelfile.Tensors, binarize: float | None
+) -> AutoregressiveNetwork:
     kind = header.get("kind")
     if kind == "LBARN":
         return LBARN._from_parts(header, tensors)
@@ -350,26 +358,32 @@ def _network_from_parts(header: dict[str, Any], tensors: modelfile.Tensors) -> A
         raise ModelFileError("the log-odds of independent bits do not make sense")
     try:
         columns = _kind(header["columns"], len(log_odds))
-        network = IndependentBits(binarize=header["binarize"])._hold(columns, log_odds)
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise ModelFileError(f"its description does not make sense ({error})") from error
+    network = IndependentBits(binarize=binarize)._hold(columns, log_odds)
     network.n_features_in_ = len(log_odds)
     if columns.names is not None and all(isinstance(name, str) for name in columns.names):
         network.feature_names_in_ = np.array(columns.names, dtype=object)
     return network
 
 
+_LABELS = {"b": bool, "i": int, "u": int, "f": float, "U": str, "O": str}  # what they are in JSON, by kind of array
+
+
 def _labels_to_json(classes: NDArray[Any]) -> dict[str, Any]:
-    if classes.dtype.kind not in "biufUO":
+    labels = classes.tolist()
+    if not all(type(label) is _LABELS.get(classes.dtype.kind) for label in labels):
         raise ValueError(f"class labels of type {classes.dtype} cannot be saved; use numbers or texts")
-    return {"dtype": str(classes.dtype), "labels": classes.tolist()}
+    return {"dtype": "str" if classes.dtype.kind == "U" else str(classes.dtype), "labels": labels}
 
 
 def _labels_from_json(content: dict[str, Any]) -> NDArray[Any]:
-    labels, dtype = content["labels"], np.dtype(str(content["dtype"]))
-    if dtype.kind not in "biufUO" or (dtype.kind in "UO" and not all(isinstance(label, str) for label in labels)):
-        raise ValueError("class labels are neither numbers nor texts")
+    labels, dtype = list(content["labels"]), content["dtype"]
+    if not re.fullmatch(r"bool|u?int\d+|float\d+|str|object", dtype):
+        raise ValueError(f"{dtype!r} is not a type of labels")
+    if not all(type(label) is _LABELS[np.dtype(dtype).kind] for label in labels):
+        raise ValueError(f"a class label is not of type {dtype}")
     classes = np.array(labels, dtype)
-    if classes.ndim != 1 or not len(classes) or not np.array_equal(np.unique(classes), classes):
-        raise ValueError("class labels are not in order")
+    if not len(classes) or not np.array_equal(np.unique(classes), classes):
+        raise ValueError("the class labels are not in order")
     return classes

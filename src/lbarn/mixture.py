@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
 
 from lbarn.autoregressive import checked_weights
 from lbarn.rows import complete_chunks
@@ -42,6 +44,8 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
         Each component is given this many rows more, with the column means for values; above 0.
     validation_fraction : float, default=0.2
         Share of the rows held out when ``fit`` is given no ``X_val``.
+    n_jobs : int or None, default=None
+        Threads over starts.
 
     Attributes
     ----------
@@ -70,6 +74,7 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
         pseudocount: float = 1.0,
         validation_fraction: float = 0.2,
         binarize: float | None = None,
+        n_jobs: int | None = None,
         random_state: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -79,6 +84,7 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
         self.pseudocount = pseudocount
         self.validation_fraction = validation_fraction
         self.binarize = binarize
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     _kind: Kind
@@ -87,10 +93,9 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
 
     def fit(self, X: Any, y: None = None, *, X_val: Any = None) -> BernoulliMixture:
         table = self._read(X, reset=True)
-        rng = np.random.default_rng(self.random_state)
         if X_val is None:
             whole = _bits(table)
-            shuffled = rng.permutation(len(whole))
+            shuffled = np.random.default_rng(self.random_state).permutation(len(whole))
             n_valid = max(1, round(self.validation_fraction * len(whole)))
             train, valid = whole[shuffled[n_valid:]], whole[shuffled[:n_valid]]
         else:
@@ -99,14 +104,19 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
         self.search_results_: list[dict[str, Any]] = []
         best = -np.inf
         for K in np.atleast_1d(self.n_components).tolist():
-            starts = [self._em(train, K, rng) for _ in range(self.n_init)]
-            scores = [float(logsumexp(_joint(valid, *start), axis=1).mean()) for start in starts]
+            starts = self._starts(train, K)
+            scores = [_shares(_joint(valid, *start))[1] for start in starts]
             self.search_results_.append({"n_components": K, "valid_log_likelihood": max(scores)})
             if max(scores) <= best:
                 break
             best = max(scores)
             self.weights_, self.means_ = starts[int(np.argmax(scores))]
         return self
+
+    def _starts(self, train: Bits, K: int) -> list[tuple[Floats, Floats]]:
+        rngs = [np.random.default_rng([self.random_state, K, i]) for i in range(self.n_init)]
+        with threadpool_limits(1, user_api="blas"):  # its threads wait for each other wherever a core is busy
+            return Parallel(n_jobs=self.n_jobs, require="sharedmem")(delayed(self._em)(train, K, rng) for rng in rngs)
 
     def _em(self, train: Bits, K: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """From components half way between the mean and rows picked at random."""
@@ -115,16 +125,14 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
         weights, means = np.full(K, 1 / K), ((average + prototypes) / 2).clip(0.01, 0.99)
         before = -np.inf
         for _ in range(self.max_iter):
-            joint = _joint(train, weights, means)
-            evidence = logsumexp(joint, axis=1, keepdims=True)
-            share = np.exp(joint - evidence)
-            rows = share.sum(axis=0)
-            ones = (share.astype(np.float32).T @ train).clip(max=rows[:, None])  # single precision may exceed them
+            share, evidence = _shares(_joint(train, weights, means))
+            rows = share.sum(axis=0, dtype=np.float64)
+            ones = (share.T @ train).clip(max=rows[:, None])  # single precision may exceed them
             means = (ones + self.pseudocount * average) / (rows[:, None] + self.pseudocount)
             weights = (rows + self.pseudocount) / (rows + self.pseudocount).sum()
-            if evidence.mean() - before < self.tol:
+            if evidence - before < self.tol:
                 break
-            before = evidence.mean()
+            before = evidence
         return weights, means
 
     def score_samples(self, X: Any) -> Floats:
@@ -132,7 +140,7 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
         check_is_fitted(self, "means_")
         chunks = complete_chunks(self._read(X, reset=False))
         return np.concatenate(
-            [logsumexp(_joint(bits.astype(float), self.weights_, self.means_), axis=1) for _, bits in chunks]
+            [logsumexp(_joint(bits.astype(np.float64), self.weights_, self.means_), axis=1) for _, bits in chunks]
         )
 
     def score(self, X: Any, y: None = None, *, sample_weight: ArrayLike | None = None) -> float:
@@ -166,8 +174,19 @@ def _bits(table: Table) -> Bits:
     return bits
 
 
-def _joint(X: NDArray[Any], weights: Floats, means: Floats) -> Floats:
+def _joint(X: NDArray[Any], weights: Floats, means: Floats) -> NDArray[Any]:
     """log w_k p_k(x) for every row and component, by one matrix product in the precision of ``X``."""
     log_odds = np.log(means) - np.log1p(-means)
-    constant = np.log(weights) + np.log1p(-means).sum(axis=1)
-    return (X @ log_odds.T.astype(X.dtype)).astype(np.float64) + constant
+    joint = X @ log_odds.T.astype(X.dtype)
+    joint += (np.log(weights) + np.log1p(-means).sum(axis=1)).astype(X.dtype)
+    return joint
+
+
+def _shares(joint: NDArray[Any]) -> tuple[NDArray[Any], float]:
+    """P(k | x) for every row, in place of ``joint``, and the mean of log p(x)."""
+    top = joint.max(axis=1, keepdims=True)
+    joint -= top
+    np.exp(joint, out=joint)
+    total = joint.sum(axis=1, keepdims=True)
+    joint /= total
+    return joint, float((top.astype(np.float64) + np.log(total)).mean())

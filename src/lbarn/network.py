@@ -25,7 +25,7 @@ from lbarn.bits import PackedBits
 from lbarn.checkpoint import Checkpoint
 from lbarn.conditional import Boosting, Conditional
 from lbarn.entropy import entropy_order
-from lbarn.errors import ModelFileError
+from lbarn.errors import CheckpointError, ModelFileError
 from lbarn.order import ORDERS, resolve_order
 from lbarn.progress import CallbackSupport, fit_progress
 from lbarn.search import LEAF_GRID, RATE_LADDER, curves, is_rising, search
@@ -227,6 +227,11 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
         store = None
         if checkpoint is not None:
             store = Checkpoint(checkpoint, self._identity(fingerprint), seed)
+            if continues and store.seed != seed:
+                raise CheckpointError(
+                    f"{checkpoint} was begun with another seed than the fit that warm_start=True continues; choose an empty "
+                    "folder"
+                )
             seed = store.seed
         self.seed_ = seed
 
@@ -300,7 +305,7 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
         )
         searching = (auto_leaves or auto_rate) and before is None
         if before is None:
-            vars(self).pop("search_results_", None)  # of an earlier fit
+            self.__dict__.pop("search_results_", None)  # of an earlier fit
         else:
             how = self._boosting(self.max_leaf_nodes_, self.learning_rate_)
         with fit_progress(self, None if searching else D, self.verbose) as progress:

@@ -137,7 +137,8 @@ def _frame_kind(frame: nw.DataFrame[Any]) -> Kind:
     dtypes = tuple(
         "bool" if d == nw.Boolean else "uint8" if d.is_integer() else "float64" for d in frame.schema.values()
     )
-    labels = tuple(label if type(label) is int else str(label) for label in frame.columns)
+    columns: list[Any] = frame.columns  # pandas has labels that are not strings
+    labels = tuple(label if type(label) is int else str(label) for label in columns)
     return Kind(names.get(library, library), labels, dtypes)
 
 
@@ -153,7 +154,7 @@ def read_table(X: Any, *, binarize: float | None = None) -> Table:
     frame = None if isinstance(X, np.ndarray) else nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         return _sized(Table(len(frame), len(frame.columns), _frame_kind(frame), binarize, frame))
-    array = X.astype(np.float64).filled(np.nan) if np.ma.isMaskedArray(X) else np.asarray(X)
+    array = np.ma.filled(X.astype(np.float64), np.nan) if np.ma.isMaskedArray(X) else np.asarray(X)
     if array.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got {array.ndim}D array instead. Reshape your data: one row per observation, one column "

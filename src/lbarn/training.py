@@ -51,12 +51,13 @@ class Sample:
         )
 
     def common_values(self) -> NDArray[np.bool_] | None:
-        """Each column's most common value among the rows that have one; None where nothing is missing."""
+        """Each column's most common value by weight among the rows that have one; None where nothing is missing."""
         if self.missing is None:
             return None
-        ones = self.bits.column_sums()
-        holes = self.missing.column_sums()
-        return ones > (self.bits.n_rows - holes) / 2
+        weight = _weight_or_ones(self)
+        ones = np.array([weight @ self.bits.column(j) for j in range(self.bits.n_columns)])
+        holes = np.array([weight @ self.missing.column(j) for j in range(self.bits.n_columns)])
+        return ones > (weight.sum() - holes) / 2
 
     def filled(self, values: NDArray[np.bool_] | None) -> Sample:
         """Missing bits replaced by ``values`` (zeros where None): what they read as when they are predictors."""
@@ -195,6 +196,24 @@ class _WorkerLost(Exception):
         self.error = error
 
 
+def _hear_of_errors(backend: Any) -> None:
+    """Dask's backend (joblib 1.6) never reports a task that Dask has given up, and Parallel would wait for it forever."""
+    if (
+        type(backend).__name__ != "DaskDistributedBackend"
+        or not hasattr(backend, "submit")
+        or "submit" in vars(backend)
+    ):
+        return
+    submit = backend.submit
+
+    def submit_and_hear(call: Any, callback: Any = None) -> Any:
+        job = submit(call, callback)
+        job.add_done_callback(lambda job: job.exception() is None or callback(job.exception()))
+        return job
+
+    backend.submit = submit_and_hear
+
+
 @contextmanager
 def _results(
     function: Callable[..., Any],
@@ -205,6 +224,7 @@ def _results(
 ) -> Iterator[Iterator[Any]]:
     """(position, result) of every task as it comes; leaving the block early gives up the others."""
     backend, _ = get_active_backend(prefer="threads")
+    _hear_of_errors(backend)
     streams = backend.supports_return_generator  # Spark's does not: all of its results come at the end
     calls = [delayed(_task)(function, token, position, *args, *shared) for position, args in waiting.items()]
     parallel = Parallel(
