@@ -30,7 +30,9 @@ class Kind:
         """The array in this kind of table; ``dtype`` replaces the columns' own, for what is not 0 and 1."""
         if self.library == "numpy" or self.names is None:
             return X.astype(dtype or self.dtypes[0], copy=False)
-        columns = {name: X[:, j].astype(dtype or own) for j, (name, own) in enumerate(zip(self.names, self.dtypes))}
+        columns: dict[Any, Any] = {
+            name: X[:, j].astype(dtype or own) for j, (name, own) in enumerate(zip(self.names, self.dtypes))
+        }
         try:
             return nw.from_dict(columns, backend=self.library).to_native()
         except ImportError as error:
