@@ -69,7 +69,9 @@ def our_work(X: NDArray[np.uint8], bits: PackedBits, rng: np.random.Generator) -
         expected = values[:, index] @ X[index]
         for path in _core.simd_paths():
             name = f"{path}, {case}"
-            work[name] = Work(partial(_core.histogram, bits.rows, index, planes, X.shape[1]), len(index) * X.shape[1], path)
+            work[name] = Work(
+                partial(_core.histogram, bits.rows, index, planes, X.shape[1]), len(index) * X.shape[1], path
+            )
             _core.choose_simd_path(path)
             check(name, work[name], expected)
     return work

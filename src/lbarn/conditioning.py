@@ -1,10 +1,14 @@
 """A network given evidence: what the unknown bits of a row may be, and how likely what was seen is.
 
 Evidence is a likelihood per bit. A missing bit has none, (1, 1); an observed one is certain, (0, 1) or (1, 0); a noisy
-one, flipped with probability e, has (e, 1 - e) or (1 - e, e). Up to 12 unknown bits are enumerated. Beyond, a sequential
-Monte Carlo pass in network order draws each bit of each particle from p(x_d | x_<d) times its evidence, weights the
-particle by the normaliser, and resamples a row's particles when their effective number halves. Where the certain bits
-are a prefix of the order this is exact sampling.
+one, flipped with probability e, has (e, 1 - e) or (1 - e, e).
+
+Particles are different beginnings of a row, in network order, each with a weight. At an unknown bit every particle
+becomes two, weighed by p(x_d | x_<d) times the evidence, so nothing is left to chance as long as there is room for all:
+up to 12 unknown bits are enumerated. Beyond that a row keeps ``n_particles`` of them by the resampling of Fearnhead and
+Clifford (2003), the least noise there is without bias: a particle heavier than a threshold stays as it is, and each
+lighter one stays with a chance in proportion to its weight and then weighs as much as the threshold. Such a thinning
+leaves the total weight as it was: where nothing is seen after the certain prefix of a row, its draws are exact.
 """
 
 from __future__ import annotations
@@ -17,13 +21,14 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from lbarn import _core
-from lbarn.bits import PackedBits, pack
-from lbarn.conditional import UNIT, Conditional, log_likelihoods, probabilities
+from lbarn.conditional import UNIT, Conditional, log_likelihoods
 
 __all__ = ["MAX_ENUMERATED", "Answer", "Evidence", "condition"]
 
 MAX_ENUMERATED = 12  # unknown bits
-_BLOCK_PARTICLES = 32_768  # particles or completions looked at together
+_PSEUDOCOUNT = 0.5  # draws that a probability is drawn back by to what was expected before the later evidence
+_BLOCK_PARTICLES = 32_768  # looked at together
+_BLOCK_VALUES = 8_000_000  # particles x columns whose descent is kept
 
 Floats = NDArray[np.float64]
 
@@ -47,13 +52,20 @@ class Evidence:
     def unknown(self) -> NDArray[np.bool_]:
         return (self.zero > 0) & (self.one > 0)
 
+    @property
+    def informative(self) -> NDArray[np.bool_]:
+        return self.zero != self.one
+
     def take(self, rows: NDArray[np.intp]) -> Evidence:
         return Evidence(self.zero[rows], self.one[rows])
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Per row: P(bit = 1), draws, the log-likelihood of what was seen, how it was found, and the effective sample size."""
+    """Per row: P(bit = 1), draws, the log-likelihood of what was seen, how it was found, and the effective sample size.
+
+    The effective sample size is that of as many independent draws: 1 / (relative variance that thinning has added).
+    """
 
     probability: Floats  # (n, D)
     draws: NDArray[np.uint8]  # (n_draws, n, D)
@@ -78,16 +90,12 @@ class Network:
     conditionals: Sequence[Conditional]
     n_trees: Sequence[int] | NDArray[np.intp]
 
-    def log_odds(self, position: int, columns: NDArray[np.uint64], n: int) -> NDArray[np.int32]:
+    def probabilities(self, position: int, columns: NDArray[np.uint64], n: int) -> tuple[Floats, Floats]:
+        """P(0) and P(1) of every row. From log p, as scores are: a probability in fixed point is coarse near 0."""
         trees = self.conditionals[position].trees.head(self.n_trees[position])
-        return _core.log_odds(columns, n, trees.splits, trees.values, trees.offsets)
-
-    def log_likelihood(self, bits: PackedBits, first: int, last: int) -> Floats:
-        """Of the bits at positions first..last-1 given those before each."""
-        total = np.zeros(bits.n_rows, np.int64)
-        for d in range(first, last):
-            total += log_likelihoods(self.log_odds(d, bits.columns, bits.n_rows), bits.columns[d])
-        return np.multiply(total, UNIT, dtype=np.float64)
+        log_odds = _core.log_odds(columns, n, trees.splits, trees.values, trees.offsets)
+        zeros = np.zeros(columns.shape[1], np.uint64)
+        return np.exp(log_likelihoods(log_odds, zeros) * UNIT), np.exp(log_likelihoods(log_odds, ~zeros) * UNIT)
 
 
 def condition(
@@ -107,15 +115,14 @@ def condition(
     n, D = unknown.shape
     count = unknown.sum(axis=1)
     first = np.where(count > 0, unknown.argmax(axis=1), D)  # the certain prefix ends there
-    after = evidence.zero != evidence.one
-    free_suffix = ~(after & (np.arange(D) >= first[:, None])).any(axis=1)  # nothing was seen of the rest
+    free_suffix = ~(evidence.informative & (np.arange(D) >= first[:, None])).any(axis=1)  # nothing was seen of the rest
 
-    jobs: list[tuple[NDArray[np.intp], int, str]] = []  # rows, particles per row, method
+    jobs: list[tuple[NDArray[np.intp], int, str]] = []  # rows, most particles per row, method
 
-    def split(rows: NDArray[np.intp], size: int, method: str) -> None:
-        rows = rows[np.argsort(first[rows], kind="stable")]  # like prefixes together
-        step = max(1, _BLOCK_PARTICLES // size)
-        jobs.extend((rows[i : i + step], size, method) for i in range(0, len(rows), step))
+    def split(rows: NDArray[np.intp], limit: int, method: str) -> None:
+        rows = rows[np.argsort(first[rows], kind="stable")]  # a block branches as soon as one of its rows does
+        step = max(1, min(_BLOCK_PARTICLES, _BLOCK_VALUES // D) // limit)
+        jobs.extend((rows[i : i + step], limit, method) for i in range(0, len(rows), step))
 
     enumerated = count <= max_enumerated
     for m in np.unique(count[enumerated]):
@@ -124,10 +131,10 @@ def condition(
     split(np.flatnonzero(~enumerated & ~free_suffix), n_particles, "monte-carlo")
 
     parts = Parallel(n_jobs=n_jobs, require="sharedmem")(
-        delayed(_enumerate if method in ("enumeration", "complete") else _sequential)(
-            network, evidence.take(rows), first[rows], size, method, n_draws, np.random.default_rng([seed, k])
+        delayed(_condition_block)(
+            network, evidence.take(rows), limit, method, n_draws, np.random.default_rng([seed, k])
         )
-        for k, (rows, size, method) in enumerate(jobs)
+        for k, (rows, limit, method) in enumerate(jobs)
     )
     answer = Answer.empty(n, D, n_draws)
     for (rows, _, _), part in zip(jobs, parts):
@@ -135,113 +142,121 @@ def condition(
     return answer
 
 
-def _normalised(log_weight: Floats) -> tuple[Floats, Floats]:
-    """Weights that sum to 1 over the last axis, and the log of their mean before that."""
-    top = log_weight.max(axis=1, keepdims=True)
-    weight = np.exp(log_weight - top)
-    total = weight.sum(axis=1, keepdims=True)
-    return weight / total, (top + np.log(total / weight.shape[1]))[:, 0]
+def _condition_block(
+    network: Network, evidence: Evidence, limit: int, method: str, n_draws: int, rng: np.random.Generator
+) -> Answer:
+    """Up to ``limit`` particles per row, as many in every row of the block: those that are not needed have no weight."""
+    n, D = evidence.one.shape
+    unknown = evidence.unknown
+    particles = np.zeros((n, -(-D // 256) * 32), np.uint8)  # packed bits, the particles of a row one after the other
+    weight = np.ones((n, 1))
+    log_marginal = np.zeros(n)
+    expected = np.empty((n, D))  # P(bit = 1) given what was seen up to it
+    descent: list[_Descent] = []
+    for d in range(D):
+        columns = _core.transpose(particles, d)
+        zero, one = (p.reshape(n, -1) * weight for p in network.probabilities(d, columns, len(particles)))
+        zero *= evidence.zero[:, d, None]
+        one *= evidence.one[:, d, None]
+        total = (zero + one).sum(axis=1, keepdims=True)
+        log_marginal += np.log(total[:, 0])
+        zero /= total
+        one /= total
+        expected[:, d] = one.sum(axis=1)
+        if unknown[:, d].any():
+            weight, bit, parents = _branch(zero, one, limit, rng)
+            particles = particles[parents.flat]
+            descent.append(parents)
+        else:
+            weight = zero + one
+            bit = np.broadcast_to(evidence.one[:, d, None] > 0, weight.shape)
+        particles[:, d // 8] |= bit.ravel().astype(np.uint8) << (d % 8)
+    states = np.unpackbits(particles, axis=1, count=D, bitorder="little").reshape(n, -1, D)
+    variance = _variance(weight, descent)
+    # In the end the particles may agree on an early bit for want of numbers only, so a probability is drawn back to what
+    # was expected of that bit: by so many draws out of as many as the particles are worth.
+    doubt = _PSEUDOCOUNT * variance[:, None]
+    probability = (np.einsum("np,npd->nd", weight, states) + doubt * expected) / (1.0 + doubt)
+    probability = np.where(unknown, probability, evidence.one > 0)
+    draws = states[np.arange(n)[:, None], _pick(rng, weight, n_draws)].transpose(1, 0, 2)
+    with np.errstate(divide="ignore"):
+        return Answer(probability, draws, log_marginal, np.full(n, method), 1.0 / variance)
 
 
-def _effective(weight: Floats) -> Floats:
-    return 1.0 / np.square(weight).sum(axis=1)
+@dataclass(frozen=True)
+class _Descent:
+    """Where the particles of a generation come from, (rows, particles) each."""
+
+    parent: NDArray[np.int32]  # a particle of the same row
+    chance: NDArray[np.float32]  # with which the child was kept
+    n_parents: int  # per row
+
+    @property
+    def flat(self) -> NDArray[np.intp]:
+        """The parents, counted through all rows."""
+        return (self.parent + np.arange(len(self.parent))[:, None] * self.n_parents).ravel()
+
+
+def _branch(
+    zero: Floats, one: Floats, limit: int, rng: np.random.Generator
+) -> tuple[Floats, NDArray[np.uint8], _Descent]:
+    """Both children of every particle, weighed ``zero`` and ``one``: weights, bits and descent of those that are kept.
+
+    A row that has more than ``limit`` is thinned to so many.
+    """
+    n, n_parents = zero.shape
+    both = np.stack([zero, one], axis=2).reshape(n, -1)  # siblings side by side: seldom are both of them dropped
+    kept = both > 0
+    crowded = np.flatnonzero(kept.sum(axis=1) > limit)
+    chance = np.ones_like(both)
+    if len(crowded):
+        chance[crowded] = np.minimum(both[crowded] / _threshold(both[crowded], limit), 1.0)
+        kept[crowded] = _systematic(rng, chance[crowded], limit)
+    counts = kept.sum(axis=1)
+    row, child = np.nonzero(kept)
+    slot = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    shape = n, int(counts.max())
+    weight, bit = np.zeros(shape), np.zeros(shape, np.uint8)
+    descent = _Descent(np.zeros(shape, np.int32), np.ones(shape, np.float32), n_parents)
+    weight[row, slot] = both[row, child] / chance[row, child]
+    bit[row, slot] = child & 1
+    descent.parent[row, slot] = child >> 1
+    descent.chance[row, slot] = chance[row, child]
+    return weight, bit, descent
+
+
+def _threshold(weight: Floats, limit: int) -> Floats:
+    """The c at which sum of min(weight / c, 1) is ``limit``, of every row: (rows, 1)."""
+    light_first = np.sort(weight, axis=1)
+    weight_up_to = np.cumsum(light_first, axis=1)[:, : -limit - 1 : -1]  # all but the k heaviest, k = 0..limit-1
+    room = limit - np.arange(limit)  # for them, if those k stay as they are
+    k = np.argmax(light_first[:, : -limit - 1 : -1] * room <= weight_up_to, axis=1)
+    return (weight_up_to[np.arange(len(k)), k] / room[k])[:, None]
+
+
+def _systematic(rng: np.random.Generator, chance: Floats, limit: int) -> NDArray[np.bool_]:
+    """``limit`` of every row, each with its chance, evenly spread over the row."""
+    edges = np.cumsum(chance, axis=1)
+    edges *= limit / edges[:, -1:]
+    edges += rng.random((len(edges), 1))
+    return np.diff(np.floor(edges), axis=1, prepend=0.0) > 0
+
+
+def _variance(weight: Floats, descent: list[_Descent]) -> Floats:
+    """What thinning has added to the relative variance of a row's weights.
+
+    A particle that was kept with chance q adds 1 - q times the square of the weight that its descendants have in the end.
+    """
+    variance = np.zeros(len(weight))
+    for generation in reversed(descent):
+        variance += (np.square(weight) * (1.0 - generation.chance)).sum(axis=1)
+        size = len(weight) * generation.n_parents
+        weight = np.bincount(generation.flat, weight.ravel(), size).reshape(len(weight), -1)
+    return variance
 
 
 def _pick(rng: np.random.Generator, weight: Floats, n: int) -> NDArray[np.intp]:
     """n indices per row, independently, with probabilities ``weight``: shape (rows, n)."""
     edges = np.cumsum(weight, axis=1)
     u = rng.random((len(weight), n)) * edges[:, -1:]
-    return np.array([np.searchsorted(edge, point, side="right") for edge, point in zip(edges, u)]).clip(
-        max=weight.shape[1] - 1
-    )
-
-
-def _enumerate(
-    network: Network,
-    evidence: Evidence,
-    first: NDArray[np.intp],
-    size: int,
-    method: str,
-    n_draws: int,
-    rng: np.random.Generator,
-) -> Answer:
-    """Every completion of every row, weighed exactly."""
-    n, D = evidence.one.shape
-    start = int(first.min(initial=D))
-    unknown = evidence.unknown
-    rows = np.repeat((evidence.one > evidence.zero)[:, None, :], size, axis=1)  # (n, size, D)
-    codes = (np.arange(size)[:, None] >> np.arange(size.bit_length() - 1)) & 1
-    for i in range(n):
-        rows[i][:, unknown[i]] = codes.astype(bool)
-    bits = pack(rows.reshape(-1, D))
-    prefix = network.log_likelihood(pack(rows[:, 0]), 0, start)
-    log_weight = network.log_likelihood(bits, start, D).reshape(n, size)
-    with np.errstate(divide="ignore"):
-        log_weight += np.where(rows, np.log(evidence.one)[:, None], np.log(evidence.zero)[:, None]).sum(axis=2)
-    weight, log_mean = _normalised(log_weight)
-    probability = np.einsum("ns,nsd->nd", weight, rows)
-    draws = rows[np.arange(n)[:, None], _pick(rng, weight, n_draws)].transpose(1, 0, 2).astype(np.uint8)
-    return Answer(
-        probability,
-        draws,
-        prefix + log_mean + np.log(size),
-        np.full(n, method),
-        np.full(n, np.inf),
-    )
-
-
-def _sequential(
-    network: Network,
-    evidence: Evidence,
-    first: NDArray[np.intp],
-    n_particles: int,
-    method: str,
-    n_draws: int,
-    rng: np.random.Generator,
-) -> Answer:
-    """Sequential Monte Carlo with ``n_particles`` per row, all rows of the block side by side."""
-    n, D = evidence.one.shape
-    total = n * n_particles
-    start = int(first.min())
-    certain = pack(evidence.one > evidence.zero)
-    prefix_log = network.log_likelihood(certain, 0, start)
-    keep = np.zeros(8 * certain.rows.shape[1], bool)
-    keep[:start] = True
-    rows = np.repeat(certain.rows & np.packbits(keep, bitorder="little"), n_particles, axis=0)
-    columns = _core.transpose(rows, D)
-    log_weight = np.zeros((n, n_particles))
-    for d in range(start, D):
-        one = probabilities(network.log_odds(d, columns, total)).reshape(n, n_particles) * UNIT
-        one = one.clip(UNIT / 2, 1 - UNIT / 2)
-        one_seen = one * evidence.one[:, d, None]
-        seen = one_seen + (1.0 - one) * evidence.zero[:, d, None]
-        bit = (rng.random((n, n_particles)) * seen < one_seen).ravel()
-        rows[:, d // 8] |= bit.astype(np.uint8) << (d % 8)
-        packed = np.packbits(bit, bitorder="little")
-        columns[d].view(np.uint8)[: len(packed)] = packed
-        informative = evidence.one[:, d] != evidence.zero[:, d]
-        if not informative.any():
-            continue
-        log_weight[informative] += np.log(seen[informative])
-        weight, log_mean = _normalised(log_weight)
-        poor = _effective(weight) < n_particles / 2
-        if poor.any():
-            source = np.arange(total).reshape(n, n_particles)
-            source[poor] = _systematic(rng, weight[poor]) + np.flatnonzero(poor)[:, None] * n_particles
-            rows = rows[source.ravel()]
-            columns[: d + 1] = _core.transpose(rows, d + 1)
-            log_weight[poor] = log_mean[poor, None]
-    weight, log_mean = _normalised(log_weight)
-    particles = np.unpackbits(rows, axis=1, count=D, bitorder="little").reshape(n, n_particles, D)
-    probability = np.einsum("np,npd->nd", weight, particles)
-    draws = particles[np.arange(n)[:, None], _pick(rng, weight, n_draws)].transpose(1, 0, 2)
-    return Answer(probability, draws, prefix_log + log_mean, np.full(n, method), _effective(weight))
-
-
-def _systematic(rng: np.random.Generator, weight: Floats) -> NDArray[np.intp]:
-    """As many indices per row as it has weights, each drawn about weight x number times."""
-    n, m = weight.shape
-    edges = np.cumsum(weight, axis=1)
-    edges /= edges[:, -1:]
-    points = (np.arange(m) + rng.random((n, 1))) / m
-    return np.array([np.searchsorted(edge, point, side="right") for edge, point in zip(edges, points)]).clip(max=m - 1)
+    return np.array([np.searchsorted(edge, point, side="right") for edge, point in zip(edges, u)])
