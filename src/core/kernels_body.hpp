@@ -284,33 +284,30 @@ LBARN_TARGET int64_t advance_score(const RowState& state, const uint16_t* leaf, 
   return advance_rows<false>(state, leaf, values).log_likelihood;
 }
 
-// floor(x * scale + u) for 64 rows, u uniform on [0, 1) or 1/2; one digit needs no more than a float holds.
+// The sign of x times floor(|x| * scale + u), u uniform on [0, 1) or 1/2; one digit needs no more than a float holds.
 template <class Real, int kDigits>
 LBARN_TARGET QuantisedTotals quantise_rows(size_t rows, const int32_t* g, const int32_t* h, int32_t max_g,
                                            int32_t max_h, const Quantiser& how, uint16_t* const* planes,
                                            uint64_t* active) {
   const Real g_scale = max_g ? static_cast<Real>(how.g_levels) / static_cast<Real>(max_g) : Real{0};
   const Real h_scale = max_h ? static_cast<Real>(how.h_levels) / static_cast<Real>(max_h) : Real{0};
-  constexpr int32_t kOffset = 1 << (6 * kDigits);  // keeps the sum positive, so that truncation is floor
-  const auto offset = static_cast<Real>(kOffset);
   const Real tiny = Real{1} / 65536, half = Real{0.5};
   QuantisedTotals totals;
   for (size_t base = 0; base < rows; base += 64) {
     alignas(64) int32_t gq[64], hq[64];
     alignas(64) uint8_t any[64];
     for (size_t r = 0; r < 64; ++r) {
-      const uint32_t bits = row_bits(how.key, static_cast<uint32_t>(base + r));
-      const Real ug = (static_cast<Real>(static_cast<int32_t>(bits & 0xFFFF)) + half) * tiny;
-      const Real uh = (static_cast<Real>(static_cast<int32_t>(bits >> 16)) + half) * tiny;
-      const Real xg = static_cast<Real>(g[base + r]) * g_scale + (how.stochastic ? ug : half);
-      const Real xh = static_cast<Real>(h[base + r]) * h_scale + (how.stochastic ? uh : half);
-      gq[r] = static_cast<int32_t>(xg + offset) - kOffset;
-      hq[r] = static_cast<int32_t>(xh);
+      // One u for g and h of a row: both are likely to vanish together, and then the row is in no scan.
+      const auto random = static_cast<int32_t>(row_bits(how.key, static_cast<uint32_t>(base + r)) >> 16);
+      const Real u = how.stochastic ? (static_cast<Real>(random) + half) * tiny : half;
+      const int32_t sign = g[base + r] >> 31;
+      const int32_t magnitude = (g[base + r] ^ sign) - sign;
+      const auto rounded = static_cast<int32_t>(static_cast<Real>(magnitude) * g_scale + u);
+      gq[r] = (std::min(rounded, how.g_levels) ^ sign) - sign;
+      hq[r] = std::min(static_cast<int32_t>(static_cast<Real>(h[base + r]) * h_scale + u), how.h_levels);
     }
     int32_t g_sum = 0, h_sum = 0;  // 64 values of 24 bits fit
     for (size_t r = 0; r < 64; ++r) {
-      gq[r] = std::min(std::max(gq[r], -how.g_levels), how.g_levels);
-      hq[r] = std::min(hq[r], how.h_levels);
       g_sum += gq[r];
       h_sum += hq[r];
       any[r] = (gq[r] | hq[r]) != 0;
