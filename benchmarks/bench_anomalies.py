@@ -12,7 +12,7 @@ Three tasks, none of whose outliers is seen in training:
 
 The data is read from the folder LBARN_DATA, or else from ../shared/data beside the project; --smoke does the same to
 scikit-learn's digits. IsolationForest and LocalOutlierFactor are as scikit-learn has them and get training and validation
-rows; LBARN and the Bernoulli mixture choose their size on the validation rows.
+rows; LBARN and the Bernoulli mixture choose their size on the validation rows, by log-likelihood.
 
 What was measured is added to docs/results/anomalies.json, its table is put into docs/anomalies.md, and the strangest fours
 are drawn into docs/results/anomalies.png.
@@ -135,6 +135,7 @@ def detectors(options: argparse.Namespace) -> dict[str, Any]:
             max_leaf_nodes=options.max_leaf_nodes,
             learning_rate=options.learning_rate,
             max_iter=options.max_iter,
+            l2_regularization=1.0,
             refit=True,
             n_jobs=options.jobs,
             random_state=0,
@@ -173,14 +174,15 @@ def draw(model: LBARN, task: Task, path: Path, n: int = 10) -> None:
     side = int(np.sqrt(rows.shape[1]))
     surprise = model.surprise(rows).reshape(n, side, side)
     figure, axes = plt.subplots(2, n, figsize=(n, 2.4), layout="constrained")
-    for (above, below), image, map_, anomaly in zip(axes.T, rows.reshape(n, side, side), surprise, found):
+    for (above, below), image, nats, anomaly in zip(axes.T, rows.reshape(n, side, side), surprise, found):
         above.imshow(image, cmap="binary")
         above.set_title(f"{anomaly.log_likelihood:.0f}", fontsize=9)
-        shown = below.imshow(map_, cmap="magma", vmin=0, vmax=surprise.max())
+        shown = below.imshow(nats, cmap="Reds", vmin=0, vmax=8)
+        below.imshow(image, cmap="binary", alpha=0.15)
         for axis in (above, below):
             axis.set_xticks([])
             axis.set_yticks([])
-    figure.colorbar(shown, ax=axes[1].tolist(), label="surprise, nats", pad=0.01)
+    figure.colorbar(shown, ax=axes[1].tolist(), label="surprise, nats", pad=0.01, extend="max")
     figure.savefig(path, dpi=150)
     plt.close(figure)
 
@@ -206,18 +208,22 @@ def table(results: dict[str, Result]) -> str:
     return "\n".join([*lines, "", *times, "", *commands]) + "\n"
 
 
+def leaves(text: str) -> int | str:
+    return text if text == "auto" else int(text)
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=TASKS, default=list(TASKS), help="these tasks")
     parser.add_argument("--max-iter", type=int, default=200, help="LBARN: trees per column")
-    parser.add_argument("--max-leaf-nodes", type=int, default=16, help="LBARN: leaves per tree")
+    parser.add_argument("--max-leaf-nodes", type=leaves, default="auto", help="LBARN: leaves per tree")
     parser.add_argument("--learning-rate", type=float, default=0.1, help="LBARN: shrinkage")
     parser.add_argument("--jobs", type=int, default=2, help="threads")
     parser.add_argument("--results", type=Path, help="write to this JSON file instead, and leave the page alone")
     parser.add_argument("--smoke", action="store_true", help="a few seconds on scikit-learn's digits, with few trees")
     options = parser.parse_args()
     if options.smoke:
-        options.max_iter = 30
+        options.max_iter, options.max_leaf_nodes = 30, 8
     return options
 
 

@@ -5,10 +5,11 @@
 
 "digits" are scikit-learn's (8 x 8, black where at least 8 of 16; a quarter of them to test on), "mnist" is read from
 mnist_gray.npz (28 x 28, black above 0.5; its own test set) in the folder LBARN_DATA, or else in ../shared/data beside the
-project. LBARN is refitted on its hold-out; LightGBM has 200 trees per class and is skipped where it is not installed; all
-else is as the libraries have it.
+project. LBARN is refitted on its hold-out. LightGBM has 200 trees per class, and is skipped where it is not installed.
+All else is as the libraries have it.
 
-What was measured is added to docs/results/classification.json, and its table is put into docs/classification.md.
+What was measured is added to docs/results/classification.json, and its table is put into docs/classification.md; the
+digits of MNIST that LBARN gets most wrong are drawn into docs/results/classification.png.
 """
 
 from __future__ import annotations
@@ -98,6 +99,31 @@ def measure(model: Any, problem: Problem) -> dict[str, float]:
     }
 
 
+def draw(model: LBARNClassifier, problem: Problem, path: Path, n: int = 8) -> None:
+    """The digits that were got most wrong, and what each pixel said for the class that was chosen and for the true one."""
+    from matplotlib import pyplot as plt
+
+    log_p = model.predict_log_proba(problem.test)
+    truth = np.searchsorted(model.classes_, problem.test_labels)
+    worst = np.argsort(log_p[np.arange(len(truth)), truth])[:n]
+    side = int(np.sqrt(problem.test.shape[1]))
+    figure, axes = plt.subplots(2, n, figsize=(n * 1.1, 2.7), layout="constrained")
+    for (above, below), i in zip(axes.T, worst):
+        chosen = log_p[i].argmax()
+        row = problem.test[i : i + 1]
+        evidence = model.networks_[truth[i]].surprise(row) - model.networks_[chosen].surprise(row)
+        above.imshow(row.reshape(side, side), cmap="binary")
+        above.set_title(f"{model.classes_[truth[i]]}, taken for {model.classes_[chosen]}", fontsize=8)
+        shown = below.imshow(evidence.reshape(side, side), cmap="RdBu_r", vmin=-4, vmax=4)
+        below.imshow(row.reshape(side, side), cmap="binary", alpha=0.15)
+        for axis in (above, below):
+            axis.set_xticks([])
+            axis.set_yticks([])
+    figure.colorbar(shown, ax=axes[1].tolist(), label="nats", pad=0.01, extend="both")
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
 def table(results: dict[str, Result]) -> str:
     """Markdown: one table per data set, the best of each column in bold, with the command that made it."""
     shown = {
@@ -126,15 +152,15 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", choices=["digits", "mnist"], default="digits")
     parser.add_argument("--train-rows", type=int, help="so many of the training rows, picked at random")
-    parser.add_argument("--max-iter", type=int, default=200, help="LBARN: trees per column")
-    parser.add_argument("--max-leaf-nodes", type=int, default=8, help="LBARN: leaves per tree")
-    parser.add_argument("--learning-rate", type=float, default=0.1, help="LBARN: shrinkage")
+    parser.add_argument("--max-iter", type=int, default=1000, help="LBARN: trees per column")
+    parser.add_argument("--max-leaf-nodes", type=int, default=16, help="LBARN: leaves per tree")
+    parser.add_argument("--learning-rate", type=float, default=0.02, help="LBARN: shrinkage")
     parser.add_argument("--jobs", type=int, default=2, help="threads")
     parser.add_argument("--results", type=Path, help="write to this JSON file instead, and leave the page alone")
     parser.add_argument("--smoke", action="store_true", help="a few seconds: digits, few rows, few trees")
     options = parser.parse_args()
     if options.smoke:
-        options.data, options.train_rows, options.max_iter = "digits", 400, 20
+        options.data, options.train_rows, options.max_iter, options.learning_rate = "digits", 400, 40, 0.3
     return options
 
 
@@ -144,8 +170,8 @@ def main() -> int:
         print(f"no mnist_gray.npz in {DATA}: set LBARN_DATA to the folder that holds it", file=sys.stderr)
         return 2
     problem = Problem.load(options.data, options.train_rows)
-    models = {}
-    for name, model in classifiers(options).items():
+    models, fitted = {}, classifiers(options)
+    for name, model in fitted.items():
         models[name] = measure(model, problem)
         print(name, models[name], file=sys.stderr)
     result = {
@@ -162,6 +188,8 @@ def main() -> int:
     if options.results or not options.smoke:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(results, indent=1) + "\n")
+        if (options.data == "mnist" or options.smoke) and find_spec("matplotlib"):
+            draw(fitted["LBARN"], problem, file.with_suffix(".png"))
     if not options.results and not options.smoke:
         before, _, rest = PAGE.read_text().partition(BEGIN)
         PAGE.write_text(f"{before}{BEGIN}{table(results)}{END}{rest.partition(END)[2]}")

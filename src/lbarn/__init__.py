@@ -4,16 +4,20 @@ from lbarn._core import simd_path
 from lbarn.anomalies import LBARNOutlierDetector
 from lbarn.classifier import LBARNClassifier
 from lbarn.errors import CheckpointError, CompressedDataError, ModelFileError
+from lbarn.imputer import LBARNImputer
 from lbarn.load import load
 from lbarn.network import LBARN
+from lbarn.synthesis import fidelity
 
 __all__ = [
     "LBARN",
     "CheckpointError",
     "CompressedDataError",
     "LBARNClassifier",
+    "LBARNImputer",
     "LBARNOutlierDetector",
     "ModelFileError",
+    "fidelity",
     "load",
     "simd_path",
 ]

@@ -121,7 +121,7 @@ class LBARNOutlierDetector(OutlierMixin, BaseEstimator):
         if isinstance(model, AutoregressiveNetwork):
             for _ in complete_chunks(read_table(X, binarize=model.binarize)):
                 pass  # better refused now than after a long fit
-        self.estimator_ = model.fit(X, **fit_params)
+        self.estimator_ = model.fit(X, y, **fit_params)
         self.offset_ = float(np.quantile(self.score_samples(X), self.contamination))
         return self
 

@@ -121,8 +121,8 @@ class AutoregressiveNetwork(DensityMixin, BaseEstimator):
     ) -> Any:
         """Fill the missing bits (NaN) of every row, whatever their pattern.
 
-        Exact by enumeration for up to 12 missing bits and where the observed bits are a prefix of the order; otherwise by
-        sequential Monte Carlo.
+        Exact by enumeration for up to 12 missing bits, and draws are exact where the observed bits are a prefix of the
+        order; otherwise by sequential Monte Carlo.
 
         Parameters
         ----------
@@ -134,7 +134,8 @@ class AutoregressiveNetwork(DensityMixin, BaseEstimator):
         n_particles : int, default=1000
             Particles per row of the Monte Carlo.
         return_diagnostics : bool, default=False
-            Also return, per row, the method and the effective sample size (infinite where exact).
+            Also return, per row, the method ("complete", "enumeration", "prefix" or "monte-carlo") and the effective
+            sample size: how many independent draws the answer is worth (infinite where exact).
         random_state : int, RandomState instance or None
 
         Returns
@@ -166,6 +167,7 @@ class AutoregressiveNetwork(DensityMixin, BaseEstimator):
     def log_marginal(self, X: Any, *, n_particles: int = 1000, random_state: Any = None) -> NDArray[np.float64]:
         """log p of the observed bits of every row, in nats: exact, or an estimate, where ``impute`` is."""
         table = self._ready(X)
+        _check_counts(n_particles=n_particles)
         answers = self._answers(table, 0.0, 1, n_particles, random_state)
         return np.concatenate([answer.log_marginal for _, answer in answers])
 
@@ -209,6 +211,7 @@ class AutoregressiveNetwork(DensityMixin, BaseEstimator):
         random_state: Any,
     ) -> Any:
         table = self._ready(X)
+        _check_counts(n_draws=n_draws, n_particles=n_particles)
         if output not in ("sample", "mode", "probability"):
             raise ValueError(f"output must be 'sample', 'mode' or 'probability'; got {output!r}")
         if n_draws != 1 and output != "sample":
@@ -220,15 +223,12 @@ class AutoregressiveNetwork(DensityMixin, BaseEstimator):
             value = answer.draws if output == "sample" else answer.probability[None]
             result[:, rows, self.order_] = value >= 0.5 if output == "mode" else value
             method[rows], effective[rows] = answer.method, answer.effective
-        filled = result if n_draws > 1 else table.kind.give(result[0], float if output == "probability" else None)
+        filled = result if n_draws > 1 else table.give(result[0], float if output == "probability" else None)
         return (filled, {"method": method, "effective_sample_size": effective}) if return_diagnostics else filled
 
     def _answers(
         self, table: Table, flip: float, n_draws: int, n_particles: int, random_state: Any
     ) -> Iterator[tuple[int, Answer]]:
-        for name, value in (("n_draws", n_draws), ("n_particles", n_particles)):
-            if not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         for start, values, missing in table.chunks():
             holes = None if missing is None else missing[:, self.order_]
@@ -240,7 +240,7 @@ class AutoregressiveNetwork(DensityMixin, BaseEstimator):
                     Evidence.of(values[:, self.order_], holes, flip),
                     n_draws=n_draws,
                     n_particles=n_particles,
-                    seed=seed,
+                    seed=(seed, start),
                     n_jobs=self.n_jobs,
                 ),
             )
@@ -290,6 +290,12 @@ class AutoregressiveNetwork(DensityMixin, BaseEstimator):
             rows = np.zeros((len(values), -(-table.n_columns // 256) * 32), np.uint8)
             rows[:, : -(-table.n_columns // 8)] = np.packbits(values[:, self.order_], axis=1, bitorder="little")
             yield start, PackedBits(rows, table.n_columns)
+
+
+def _check_counts(**counts: object) -> None:
+    for name, value in counts.items():
+        if not isinstance(value, Integral) or value < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
 
 
 def checked_weights(weight: ArrayLike | None, n: int, name: str) -> NDArray[np.float64] | None:

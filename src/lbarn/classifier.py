@@ -39,7 +39,9 @@ class LBARNClassifier(ClassifierMixin, BaseEstimator):
     Every class holds out ``validation_fraction`` of its own rows, so the hold-out is stratified. A class of fewer than
     10 rows, or too small to hold out any, gets smoothed independent bits (:class:`lbarn.baselines.IndependentBits`).
 
-    The parameters are those of :class:`lbarn.LBARN`, and go to the network of every class.
+    The parameters are those of :class:`lbarn.LBARN`, and go to the network of every class. Two defaults differ, because a
+    class has few rows to choose numbers of trees on, and a bit that it holds for all but impossible outvotes all others:
+    ``selection="common"`` and ``l2_regularization=3.0``.
 
     Attributes
     ----------
@@ -74,13 +76,13 @@ class LBARNClassifier(ClassifierMixin, BaseEstimator):
         max_leaf_nodes: int | str = 16,
         learning_rate: float | str = 0.02,
         max_iter: int = 1000,
-        selection: str = "individual",
+        selection: str = "common",
         order: str | Sequence[int] | NDArray[Any] = "given",
         boosting: str = "newton",
         splits: str = "fast",
         split_bits: int = 6,
         min_gain: float = 0.0,
-        l2_regularization: float = 0.0,
+        l2_regularization: float = 3.0,
         refit: bool = False,
         n_iter_no_change: int | None = None,
         validation_fraction: float = 0.2,

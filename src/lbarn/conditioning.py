@@ -105,7 +105,7 @@ def condition(
     *,
     n_draws: int,
     n_particles: int,
-    seed: int,
+    seed: int | tuple[int, ...],
     n_jobs: int | None,
     max_enumerated: int = MAX_ENUMERATED,
 ) -> Answer:
@@ -130,11 +130,10 @@ def condition(
     split(np.flatnonzero(~enumerated & free_suffix), n_particles, "prefix")
     split(np.flatnonzero(~enumerated & ~free_suffix), n_particles, "monte-carlo")
 
+    seeds = np.random.SeedSequence(seed).spawn(len(jobs))
     parts = Parallel(n_jobs=n_jobs, require="sharedmem")(
-        delayed(_condition_block)(
-            network, evidence.take(rows), limit, method, n_draws, np.random.default_rng([seed, k])
-        )
-        for k, (rows, limit, method) in enumerate(jobs)
+        delayed(_condition_block)(network, evidence.take(rows), limit, method, n_draws, np.random.default_rng(own))
+        for (rows, limit, method), own in zip(jobs, seeds)
     )
     answer = Answer.empty(n, D, n_draws)
     for (rows, _, _), part in zip(jobs, parts):
@@ -205,41 +204,51 @@ def _branch(
     A row that has more than ``limit`` is thinned to so many.
     """
     n, n_parents = zero.shape
-    both = np.stack([zero, one], axis=2).reshape(n, -1)  # siblings side by side: seldom are both of them dropped
-    kept = both > 0
-    crowded = np.flatnonzero(kept.sum(axis=1) > limit)
+    both = np.stack([zero, one], axis=2)  # (rows, parents, children)
     chance = np.ones_like(both)
+    crowded = np.flatnonzero(np.count_nonzero(both, axis=(1, 2)) > limit)
     if len(crowded):
-        chance[crowded] = np.minimum(both[crowded] / _threshold(both[crowded], limit), 1.0)
-        kept[crowded] = _systematic(rng, chance[crowded], limit)
-    counts = kept.sum(axis=1)
-    row, child = np.nonzero(kept)
+        both[crowded], chance[crowded] = _thin(both[crowded], limit, rng)
+    counts = np.count_nonzero(both, axis=(1, 2))
+    row, parent, child = np.nonzero(both)
     slot = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
     shape = n, int(counts.max())
     weight, bit = np.zeros(shape), np.zeros(shape, np.uint8)
     descent = _Descent(np.zeros(shape, np.int32), np.ones(shape, np.float32), n_parents)
-    weight[row, slot] = both[row, child] / chance[row, child]
-    bit[row, slot] = child & 1
-    descent.parent[row, slot] = child >> 1
-    descent.chance[row, slot] = chance[row, child]
+    weight[row, slot] = both[row, parent, child]
+    bit[row, slot] = child
+    descent.parent[row, slot] = parent
+    descent.chance[row, slot] = chance[row, parent, child]
     return weight, bit, descent
 
 
+def _thin(weight: Floats, limit: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """``limit`` of the children of every row: their weights, 0 for the others, and each one's chance to be kept.
+
+    How many children a parent keeps is spread evenly over the parents, which are in the order of their bits, so seldom
+    does a family die out; which of two children stays is for every parent to draw on its own.
+    """
+    threshold = _threshold(weight.reshape(len(weight), -1), limit)[:, None, None]
+    chance = np.minimum(weight / threshold, 1.0)
+    expected = chance.sum(axis=2)
+    ends = np.cumsum(expected, axis=1)
+    ends *= limit / ends[:, -1:]
+    n_kept = np.diff(np.floor(ends + rng.random((len(ends), 1))), axis=1, prepend=0.0)  # expected, rounded up or down
+    # Of two children with chances a and b one is kept with probability a + b, or 2 - a - b where that is above 1.
+    few = expected <= 1.0
+    first = np.where(few, chance[..., 0], 1.0 - chance[..., 1])
+    is_first = rng.random(first.shape) * np.where(few, expected, 2.0 - expected) < first
+    kept = (n_kept[..., None] == 2) | ((n_kept[..., None] == 1) & np.stack([is_first, ~is_first], axis=2))
+    return np.where(kept, np.maximum(weight, threshold), 0.0), chance
+
+
 def _threshold(weight: Floats, limit: int) -> Floats:
-    """The c at which sum of min(weight / c, 1) is ``limit``, of every row: (rows, 1)."""
+    """The c of every row at which sum of min(weight / c, 1) is ``limit``."""
     light_first = np.sort(weight, axis=1)
     weight_up_to = np.cumsum(light_first, axis=1)[:, : -limit - 1 : -1]  # all but the k heaviest, k = 0..limit-1
     room = limit - np.arange(limit)  # for them, if those k stay as they are
     k = np.argmax(light_first[:, : -limit - 1 : -1] * room <= weight_up_to, axis=1)
-    return (weight_up_to[np.arange(len(k)), k] / room[k])[:, None]
-
-
-def _systematic(rng: np.random.Generator, chance: Floats, limit: int) -> NDArray[np.bool_]:
-    """``limit`` of every row, each with its chance, evenly spread over the row."""
-    edges = np.cumsum(chance, axis=1)
-    edges *= limit / edges[:, -1:]
-    edges += rng.random((len(edges), 1))
-    return np.diff(np.floor(edges), axis=1, prepend=0.0) > 0
+    return weight_up_to[np.arange(len(k)), k] / room[k]
 
 
 def _variance(weight: Floats, descent: list[_Descent]) -> Floats:
@@ -250,8 +259,8 @@ def _variance(weight: Floats, descent: list[_Descent]) -> Floats:
     variance = np.zeros(len(weight))
     for generation in reversed(descent):
         variance += (np.square(weight) * (1.0 - generation.chance)).sum(axis=1)
-        size = len(weight) * generation.n_parents
-        weight = np.bincount(generation.flat, weight.ravel(), size).reshape(len(weight), -1)
+        inherited = np.bincount(generation.flat, weight.ravel(), len(weight) * generation.n_parents)
+        weight = inherited.astype(np.float64, copy=False).reshape(len(weight), -1)
     return variance
 
 

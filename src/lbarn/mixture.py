@@ -97,6 +97,8 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
             whole = _bits(table)
             shuffled = np.random.default_rng(self.random_state).permutation(len(whole))
             n_valid = max(1, round(self.validation_fraction * len(whole)))
+            if n_valid >= len(whole):
+                raise ValueError(f"{len(whole)} sample(s) leave none to train on; give more rows, or X_val")
             train, valid = whole[shuffled[n_valid:]], whole[shuffled[:n_valid]]
         else:
             train, valid = _bits(table), _bits(self._read(X_val, reset=False))

@@ -51,6 +51,13 @@ class Table:
     binarize: float | None
     _source: Any = field(repr=False)
 
+    def give(self, X: NDArray[Any], dtype: Any = None) -> Any:
+        """An array of as many rows in the same kind of table, pandas' index included."""
+        given = self.kind.give(X, dtype)
+        if self.kind.library == "pandas":
+            given.index = nw.maybe_get_index(self._source)
+        return given
+
     def column_name(self, j: int) -> str:
         return f"column {j}" if self.kind.names is None else f"column {j} ({self.kind.names[j]!r})"
 

@@ -1,0 +1,39 @@
+"""The particle filter of the textbooks, to hold the one of ``lbarn.conditioning`` against."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lbarn import LBARN, _core
+from lbarn.conditioning import Evidence, Network
+
+__all__ = ["textbook"]
+
+
+def textbook(model: LBARN, X: NDArray[np.float64], n_particles: int, seed: int) -> NDArray[np.float64]:
+    """P(bit = 1) for every row: bits are drawn one by one, particles resampled when their effective number halves."""
+    return np.concatenate([_row(model, row, n_particles, np.random.default_rng([seed, i])) for i, row in enumerate(X)])
+
+
+def _row(model: LBARN, row: NDArray[np.float64], n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    network = Network(model._conditionals, model._trees_by_position())
+    row = row[None, model.order_]
+    evidence = Evidence.of(row == 1, np.isnan(row), 0.0)
+    D = row.shape[1]
+    particles = np.zeros((n, -(-D // 256) * 32), np.uint8)
+    weight = np.full(n, 1 / n)
+    for d in range(D):
+        zero, one = network.probabilities(d, _core.transpose(particles, d), n)
+        zero, one = zero * evidence.zero[0, d], one * evidence.one[0, d]
+        bit = rng.random(n) * (zero + one) < one
+        particles[:, d // 8] |= bit.astype(np.uint8) << (d % 8)
+        weight *= zero + one
+        weight /= weight.sum()
+        if 1 / np.square(weight).sum() < n / 2:
+            points = (np.arange(n) + rng.random()) / n
+            particles = particles[np.searchsorted(np.cumsum(weight), points).clip(max=n - 1)]
+            weight = np.full(n, 1 / n)
+    p = np.empty((1, D))
+    p[0, model.order_] = weight @ np.unpackbits(particles, axis=1, count=D, bitorder="little")
+    return p

@@ -1,0 +1,207 @@
+"""The least likely rows are found and explained; the detector draws its line where it was told to."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import lbarn
+from conftest import ROOT
+from lbarn import LBARN, LBARNOutlierDetector
+from lbarn.anomalies import Anomaly, SurprisingBit, explain
+from lbarn.baselines import BernoulliMixture, IndependentBits
+from networks import quick, rows, still_rising
+
+pytestmark = still_rising
+
+X, TEST = rows(400, 7), rows(150, 7, seed=1)
+
+
+class TestExplain:
+    @pytest.mark.parametrize("order", ["given", "random", "entropy-decreasing"])
+    def test_the_least_likely_rows_and_their_most_surprising_bits(self, order: str) -> None:
+        model = quick(order=order).fit(X)
+        scores, surprise = model.score_samples(TEST), model.surprise(TEST)
+        found = explain(model, TEST, n_rows=6, n_bits=3)
+        assert [anomaly.row for anomaly in found] == np.argsort(scores, kind="stable")[:6].tolist()
+        for anomaly in found:
+            assert anomaly.log_likelihood == scores[anomaly.row]
+            nats = surprise[anomaly.row]
+            assert [bit.column for bit in anomaly.bits] == np.argsort(-nats, kind="stable")[:3].tolist()
+            for bit in anomaly.bits:
+                assert bit.value == TEST[anomaly.row, bit.column]
+                assert bit.surprise == nats[bit.column]
+                assert bit.probability == pytest.approx(np.exp(-bit.surprise))
+
+    def test_all_bits_add_up_to_the_log_likelihood(self) -> None:
+        for anomaly in explain(quick().fit(X), TEST, n_rows=5, n_bits=7):
+            assert -sum(bit.surprise for bit in anomaly.bits) == pytest.approx(anomaly.log_likelihood, abs=1e-6)
+
+    def test_one_flipped_bit_is_named(self) -> None:
+        copies = np.repeat(np.random.default_rng(0).integers(0, 2, (300, 1)), 5, axis=1)
+        model = quick(max_iter=60).fit(copies)
+        copies[17, 4] ^= 1
+        (anomaly,) = explain(model, copies, n_rows=1, n_bits=1)
+        assert (anomaly.row, anomaly.bits[0].column, anomaly.bits[0].value) == (17, 4, copies[17, 4])
+        assert anomaly.bits[0].probability < 0.05
+
+    def test_columns_go_by_their_names(self) -> None:
+        names = list("abcdefg")
+        frame = pd.DataFrame(TEST, columns=names)
+        model = quick().fit(pd.DataFrame(X, columns=names))
+        by_number = explain(quick().fit(X), TEST)
+        for named, anomaly in zip(explain(model, frame), by_number, strict=True):
+            assert [names.index(bit.column) for bit in named.bits] == [bit.column for bit in anomaly.bits]
+
+    @pytest.mark.parametrize("give", [sp.csr_matrix, lambda X: X.tolist(), lambda X: X.astype(bool)])
+    def test_any_table_will_do(self, give: Any) -> None:
+        model = quick().fit(X)
+        assert explain(model, give(TEST)) == explain(model, TEST)
+
+    def test_values_are_those_after_the_threshold(self) -> None:
+        model = quick(binarize=0.5).fit(X * 0.8)
+        assert explain(model, TEST * 0.8) == explain(quick().fit(X), TEST)
+
+    def test_of_a_loaded_or_refitted_network(self, tmp_path: Path) -> None:
+        model = quick(order="random").fit(X).refit_leaves(TEST)
+        model.save(tmp_path / "model", trim=True)
+        assert explain(lbarn.load(tmp_path / "model"), TEST) == explain(model, TEST)
+
+    def test_of_fewer_rows_and_columns_than_asked_for(self) -> None:
+        found = explain(quick().fit(X), TEST[:3], n_rows=10, n_bits=20)
+        assert [len(anomaly.bits) for anomaly in found] == [7, 7, 7]
+
+    def test_records_are_plain_and_fit_a_table(self) -> None:
+        (anomaly,) = explain(quick().fit(X), TEST, n_rows=1, n_bits=2)
+        assert isinstance(anomaly, Anomaly)
+        assert isinstance(anomaly.bits[0], SurprisingBit)
+        assert list(pd.DataFrame(anomaly.bits).columns) == ["column", "value", "surprise", "probability"]
+        json.dumps(anomaly)
+
+    @pytest.mark.parametrize("wrong", [{"n_rows": 0}, {"n_bits": 0}, {"n_rows": 2.5}])
+    def test_numbers_that_make_no_sense_are_refused(self, wrong: dict[str, Any]) -> None:
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be a whole number"):
+            explain(quick().fit(X), TEST, **wrong)
+
+    def test_missing_bits_are_refused(self) -> None:
+        holes = TEST.astype(float)
+        holes[3, 2] = np.nan
+        with pytest.raises(ValueError, match="column 2 is missing"):
+            explain(quick().fit(X), holes)
+
+
+EXCUSED = {"check_estimators_nan_inf": "binarize= is a threshold, and an infinite value is above it; NaN is refused"}
+
+
+@parametrize_with_checks(
+    [LBARNOutlierDetector(quick(binarize=0.0, max_iter=8))], expected_failed_checks=lambda _: EXCUSED
+)
+def test_scikit_learns_own_checks_pass(estimator: LBARNOutlierDetector, check: Any) -> None:
+    check(estimator)
+
+
+class TestDetector:
+    @pytest.mark.parametrize("contamination", [0.01, 0.1, 0.5])
+    def test_calls_as_many_training_rows_outliers_as_it_was_told(self, contamination: float) -> None:
+        bits = rows(400, 12)
+        detector = LBARNOutlierDetector(quick(), contamination=contamination).fit(bits)
+        outliers = detector.predict(bits) == -1
+        assert outliers.mean() == pytest.approx(contamination, abs=0.005)
+        scores = detector.score_samples(bits)
+        assert detector.offset_ == np.quantile(scores, contamination)
+        assert scores[outliers].max() < detector.offset_ <= scores[~outliers].min()
+        np.testing.assert_array_equal(detector.decision_function(bits), scores - detector.offset_)
+        np.testing.assert_array_equal(detector.fit_predict(bits), np.where(outliers, -1, 1))
+
+    def test_scores_are_the_networks(self) -> None:
+        detector = LBARNOutlierDetector(quick()).fit(X)
+        np.testing.assert_array_equal(detector.score_samples(TEST), quick().fit(X).score_samples(TEST))
+        assert detector.n_features_in_ == 7
+
+    def test_the_network_is_left_as_it_was_and_lbarn_is_the_default(self) -> None:
+        network = quick()
+        assert type(LBARNOutlierDetector(network).fit(X).estimator_) is LBARN
+        assert not hasattr(network, "order_")
+        assert LBARNOutlierDetector().estimator is None
+        assert type(LBARNOutlierDetector().set_params(contamination=0.2).fit(X).estimator_) is LBARN
+
+    def test_a_fitted_network_is_not_fitted_again(self) -> None:
+        network = quick().fit(X)
+        detector = LBARNOutlierDetector(FrozenEstimator(network), contamination=0.1).fit(TEST)
+        np.testing.assert_array_equal(detector.score_samples(TEST), network.score_samples(TEST))
+        assert detector.offset_ == np.quantile(network.score_samples(TEST), 0.1)
+
+    @pytest.mark.parametrize("model", [IndependentBits(), BernoulliMixture(n_components=3)], ids=str)
+    def test_any_density_will_do(self, model: Any) -> None:
+        assert set(LBARNOutlierDetector(model).fit(X).predict(TEST)) == {-1, 1}
+
+    def test_what_fit_is_given_goes_to_the_network(self) -> None:
+        detector = LBARNOutlierDetector(quick()).fit(X, X_val=TEST)
+        np.testing.assert_array_equal(detector.score_samples(TEST), quick().fit(X, X_val=TEST).score_samples(TEST))
+
+    def test_parameters_of_the_network_can_be_searched(self) -> None:
+        strange = np.random.default_rng(0).integers(0, 2, (150, 7))
+
+        def auc(detector: LBARNOutlierDetector, X: Any) -> float:
+            both = np.concatenate([X, strange])
+            return roc_auc_score(np.arange(len(both)) < len(X), detector.score_samples(both))
+
+        grid = {"estimator__max_leaf_nodes": [2, 4]}
+        search = GridSearchCV(LBARNOutlierDetector(quick()), grid, scoring=lambda d, X, y=None: auc(d, X), cv=2).fit(X)
+        assert search.best_score_ > 0.6
+
+    def test_names_of_columns_are_checked(self) -> None:
+        frame = pd.DataFrame(X, columns=list("abcdefg"))
+        detector = LBARNOutlierDetector(quick()).fit(frame)
+        with pytest.raises(ValueError, match="feature names should match"):
+            detector.predict(frame.rename(columns={"a": "z"}))
+
+    @pytest.mark.parametrize("contamination", [0.0, 0.6, -0.1, "auto"])
+    def test_a_contamination_that_is_no_share_is_refused(self, contamination: Any) -> None:
+        with pytest.raises(ValueError, match="'contamination' parameter"):
+            LBARNOutlierDetector(quick(), contamination=contamination).fit(X)
+
+    def test_missing_bits_are_refused_before_the_fit(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        holes = X.astype(float)
+        holes[3, 2] = np.nan
+        monkeypatch.setattr(LBARN, "fit", lambda *_, **__: pytest.fail("it was fitted"))
+        with pytest.raises(ValueError, match="column 2 is missing"):
+            LBARNOutlierDetector(quick()).fit(holes)
+
+    def test_without_a_fit_there_are_no_scores(self) -> None:
+        with pytest.raises(NotFittedError):
+            LBARNOutlierDetector().predict(X)
+
+
+class TestBenchmark:
+    def test_runs_and_writes_what_it_measured(self, tmp_path: Path) -> None:
+        script = ROOT / "benchmarks" / "bench_anomalies.py"
+        command = [sys.executable, str(script), "--smoke", "--results", str(tmp_path / "results.json")]
+        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        results = json.loads((tmp_path / "results.json").read_text())
+        assert results.keys() == {"flipped", "permuted", "nines"}
+        for task in results.values():
+            assert task["title"] in printed
+            assert set(task["models"]) == {"LBARN", "Bernoulli mixture", "IsolationForest", "LocalOutlierFactor"}
+            assert all(0.5 < model["AUC"] <= 1 for model in task["models"].values())
+
+    def test_the_page_shows_the_results_that_are_committed(self) -> None:
+        sys.path.insert(0, str(ROOT / "benchmarks"))
+        try:
+            from bench_anomalies import PAGE, RESULTS, table
+        finally:
+            sys.path.pop(0)
+        assert table(json.loads(RESULTS.read_text())) in PAGE.read_text()

@@ -1,0 +1,409 @@
+"""A network given evidence agrees with enumeration of all 2^D states: imputation, denoising and marginal likelihoods."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+from scipy.stats import chisquare
+
+import lbarn
+from lbarn import LBARN, conditioning
+from lbarn.baselines import IndependentBits, SingleTreeNetwork
+from lbarn.conditioning import Answer, Evidence, condition
+from networks import all_states, quick, rows, still_rising
+
+pytestmark = still_rising
+
+D = 12
+TRAIN, TEST = rows(600, D), rows(40, D, seed=1)
+NAN = np.nan
+
+
+def holed(X: NDArray[Any], share: float = 0.5, seed: int = 0) -> NDArray[np.float64]:
+    """Another pattern of missing bits in every row."""
+    return np.where(np.random.default_rng(seed).random(X.shape) < share, NAN, X)
+
+
+def seen(X: NDArray[np.float64], flip: float) -> Evidence:
+    """Evidence in the columns' own order."""
+    return Evidence.of(X == 1, np.isnan(X), flip)
+
+
+class Truth:
+    """What a network says of every state, and so of every row with missing or noisy bits."""
+
+    def __init__(self, model: Any) -> None:
+        self.states = all_states(model.n_features_in_)
+        self.log_p = model.score_samples(self.states)
+
+    def log_joint(self, X: NDArray[np.float64], flip: float) -> NDArray[np.float64]:
+        """log p of every state together with what was seen of every row: (rows, states)."""
+        evidence = seen(X, flip)
+        with np.errstate(divide="ignore"):
+            one, zero = np.log(evidence.one), np.log(evidence.zero)
+        joint = np.array([np.where(self.states, a, b).sum(axis=1) for a, b in zip(one, zero)])
+        return joint + self.log_p
+
+    def log_marginal(self, X: NDArray[np.float64], flip: float = 0.0) -> NDArray[np.float64]:
+        return logsumexp(self.log_joint(X, flip), axis=1)
+
+    def posterior(self, X: NDArray[np.float64], flip: float = 0.0) -> NDArray[np.float64]:
+        joint = self.log_joint(X, flip)
+        return np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+
+    def probability(self, X: NDArray[np.float64], flip: float = 0.0) -> NDArray[np.float64]:
+        return self.posterior(X, flip) @ self.states
+
+
+def monte_carlo(
+    model: Any, X: NDArray[np.float64], flip: float = 0.0, *, n_particles: int = 10_000, seed: int = 0, n_draws: int = 1
+) -> Answer:
+    """Conditioning without enumeration, the answer in the columns' own order."""
+    evidence = seen(X[:, model.order_], flip)
+    answer = condition(
+        model._conditionals,
+        model._trees_by_position(),
+        evidence,
+        n_draws=n_draws,
+        n_particles=n_particles,
+        seed=seed,
+        n_jobs=None,
+        max_enumerated=-1,
+    )
+    back = np.argsort(model.order_)
+    return Answer(
+        answer.probability[:, back], answer.draws[:, :, back], answer.log_marginal, answer.method, answer.effective
+    )
+
+
+def saved_and_loaded(path: Path) -> Any:
+    quick(order="random").fit(TRAIN).save(path / "model")
+    return lbarn.load(path / "model")
+
+
+MODELS = {
+    "given": lambda _: quick().fit(TRAIN),
+    "random": lambda _: quick(order="random").fit(TRAIN),
+    "entropy-decreasing": lambda _: quick(order="entropy-decreasing", refit=True).fit(TRAIN),
+    "entropy-increasing": lambda _: quick(order="entropy-increasing", max_leaf_nodes=16).fit(TRAIN),
+    "saved and loaded": saved_and_loaded,
+    "refitted leaves": lambda _: quick(order="random").fit(TRAIN[:200]).refit_leaves(TRAIN),
+    "another selection": lambda _: quick(max_iter=40).fit(TRAIN).select("common"),
+    "independent bits": lambda _: IndependentBits().fit(TRAIN),
+    "single trees": lambda _: SingleTreeNetwork().fit(TRAIN),
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return MODELS[request.param](tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def shuffled() -> LBARN:
+    return quick(order="random", max_iter=40).fit(TRAIN)
+
+
+@pytest.fixture(scope="module")
+def wide() -> LBARN:
+    """Sixteen columns: too many states for the particles of these tests, few enough to enumerate."""
+    return quick(order="random", max_iter=30).fit(rows(600, 16))
+
+
+# ---------------------------------------------------------------------- against all 2^D states
+
+
+def test_enumeration_is_exact(model: Any) -> None:
+    truth, X = Truth(model), holed(TEST)
+    np.testing.assert_allclose(model.impute(X, output="probability"), truth.probability(X), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(model.log_marginal(X), truth.log_marginal(X), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("flip", [0.02, 0.1, 0.45])
+def test_denoising_by_enumeration_is_exact(model: Any, flip: float) -> None:
+    truth, X = Truth(model), holed(TEST, share=0.2)
+    denoised = model.denoise(X, flip=flip, output="probability")
+    np.testing.assert_allclose(denoised, truth.probability(X, flip), rtol=0, atol=1e-9)
+
+
+def test_monte_carlo_with_10000_particles_agrees_with_enumeration(model: Any) -> None:
+    truth = Truth(model)
+    for share in (0.2, 0.5, 0.9):
+        X = holed(TEST, share)
+        error = np.abs(monte_carlo(model, X).probability - truth.probability(X))[np.isnan(X)]
+        assert error.max() < 0.03
+        assert error.mean() < 0.005
+
+
+def test_monte_carlo_is_exact_where_there_is_room_for_every_state(model: Any) -> None:
+    truth, X = Truth(model), holed(TEST, share=0.2)
+    for flip in (0.0, 0.1):
+        answer = monte_carlo(model, X, flip, n_particles=2**D)
+        np.testing.assert_allclose(answer.probability, truth.probability(X, flip), rtol=0, atol=1e-9)
+        np.testing.assert_allclose(answer.log_marginal, truth.log_marginal(X, flip), rtol=0, atol=1e-9)
+        assert np.isinf(answer.effective).all()
+
+
+@pytest.mark.parametrize(("flip", "share"), [(0.0, 0.9), (0.1, 0.2), (0.3, 0.0)])
+def test_particles_that_must_be_thinned_agree_with_enumeration(wide: LBARN, flip: float, share: float) -> None:
+    X = holed(rows(30, 16, seed=1), share)
+    answer = monte_carlo(wide, X, flip, n_particles=3000)
+    assert np.isfinite(answer.effective).any(), "some rows were thinned"
+    truth = Truth(wide)
+    free = np.isnan(X) | (flip > 0)
+    error = np.abs(answer.probability - truth.probability(X, flip))[free]
+    assert error.max() < 0.03
+    assert error.mean() < 0.005
+    np.testing.assert_allclose(answer.log_marginal, truth.log_marginal(X, flip), rtol=0, atol=0.02)
+
+
+@pytest.mark.parametrize("flip", [0.0, 0.1])
+@pytest.mark.parametrize("n_particles", [1, 2, 7, 30])
+def test_the_marginal_likelihood_is_estimated_without_bias(wide: LBARN, n_particles: int, flip: float) -> None:
+    row = holed(rows(2, 16, seed=1), share=0.3 if flip else 0.7)
+    estimates = monte_carlo(wide, row.repeat(4000, axis=0), flip, n_particles=n_particles).log_marginal.reshape(2, -1)
+    ratio = np.exp(estimates - Truth(wide).log_marginal(row, flip)[:, None])
+    error = ratio.std(axis=1) / np.sqrt(ratio.shape[1])
+    assert (error > 0).all()
+    assert (np.abs(ratio.mean(axis=1) - 1) < 4 * error).all()
+
+
+def test_draws_by_enumeration_follow_the_conditional_distribution(shuffled: LBARN) -> None:
+    X = holed(TEST[:3], share=0.4)
+    draws = shuffled.impute(X, n_draws=20_000, random_state=0)
+    assert draws.shape == (20_000, 3, D)
+    for i, p in enumerate(Truth(shuffled).posterior(X)):
+        assert_follows(draws[:, i], p)
+
+
+@pytest.mark.parametrize("n_particles", [1, 5, 40])
+def test_a_draw_is_exact_where_the_observed_bits_are_a_prefix_however_few_the_particles(
+    wide: LBARN, n_particles: int
+) -> None:
+    X = np.full((1, 16), NAN)
+    X[0, wide.order_[:9]] = rows(1, 16, seed=3)[0, wide.order_[:9]]
+    answer = monte_carlo(wide, X.repeat(8000, axis=0), n_particles=n_particles)
+    assert set(answer.method) == {"prefix"}
+    assert_follows(answer.draws[0], Truth(wide).posterior(X)[0])
+    known = prefix_score(wide, X)
+    np.testing.assert_allclose(answer.log_marginal, known, rtol=0, atol=1e-5)
+
+
+def prefix_score(model: LBARN, X: NDArray[np.float64]) -> float:
+    """log p of the observed prefix: the surprises of its bits, whatever follows."""
+    surprise = model.surprise(np.nan_to_num(X))[0]
+    return -surprise[~np.isnan(X[0])].sum()
+
+
+def assert_follows(draws: NDArray[np.uint8], p: NDArray[np.float64]) -> None:
+    """The states drawn are as frequent as their probabilities say; rare ones are pooled."""
+    states = draws.astype(np.int64) @ (1 << np.arange(draws.shape[1])[::-1])
+    counts, expected = np.bincount(states, minlength=len(p)), len(draws) * p
+    assert not counts[p == 0].any()
+    rare = expected < 5
+    counts = np.append(counts[~rare], counts[rare].sum() + 1e-9)
+    expected = np.append(expected[~rare], expected[rare].sum() + 1e-9)
+    assert chisquare(counts, expected * counts.sum() / expected.sum()).pvalue > 1e-3
+
+
+# ---------------------------------------------------------------------- what to trust
+
+
+def test_the_diagnostics_name_the_method_of_every_row(shuffled: LBARN, wide: LBARN) -> None:
+    X = np.full((5, 16), NAN)
+    X[0] = rows(1, 16)[0]
+    X[1, 4:] = X[0, 4:]  # four unknown bits
+    X[2, 12:] = X[0, 12:]  # twelve
+    X[3, wide.order_[:2]] = X[0, wide.order_[:2]]  # the rest of the order is free
+    X[4, wide.order_[13:]] = X[0, wide.order_[13:]]
+    filled, diagnostics = wide.impute(X, return_diagnostics=True, random_state=0)
+    assert filled.shape == (5, 16)
+    assert diagnostics["method"].tolist() == ["complete", "enumeration", "enumeration", "prefix", "monte-carlo"]
+    effective = diagnostics["effective_sample_size"]
+    assert np.isinf(effective[:3]).all()
+    assert np.isfinite(effective[3:]).all()
+    assert (effective[3:] > 10).all()
+
+
+def test_the_effective_sample_size_tells_how_much_estimates_vary(wide: LBARN) -> None:
+    X = holed(rows(12, 16, seed=1), share=0.9).repeat(300, axis=0)
+    answer = monte_carlo(wide, X, n_particles=100)
+    p = answer.probability.reshape(12, 300, 16)
+    claimed = 1 / np.mean(1 / answer.effective.reshape(12, 300), axis=1)
+    spread = (p.mean(axis=1) * (1 - p.mean(axis=1))).sum(axis=1) / p.var(axis=1).sum(axis=1)
+    assert (claimed < 1.5 * spread).all(), "not more than is there"
+    assert (claimed > spread / 8).all()
+
+
+def test_more_particles_are_worth_more(wide: LBARN) -> None:
+    X = holed(rows(12, 16, seed=1), share=0.9)
+    worth = [np.median(monte_carlo(wide, X, n_particles=n).effective) for n in (30, 300, 3000)]
+    assert worth[0] < worth[1] < worth[2]
+
+
+def test_few_particles_do_not_make_an_unknown_bit_certain() -> None:
+    """Long after a bit all particles may descend from the same one; its probability must not be 0 or 1 for that."""
+    model = quick(max_iter=40).fit(rows(2000, 60))
+    test = rows(60, 60, seed=1)
+    X = holed(test, share=0.5)
+    free = np.isnan(X)
+    p = model.impute(X, output="probability", n_particles=20, random_state=0)[free]
+    assert p.min() > 0
+    assert p.max() < 1
+    loss = -np.log(np.where(test[free], p, 1 - p)).mean()
+    many = model.impute(X, output="probability", n_particles=1000, random_state=0)[free]
+    best = -np.log(np.where(test[free], many, 1 - many)).mean()
+    assert best < loss < best + 0.05
+
+
+# ---------------------------------------------------------------------- what is given back
+
+
+def test_observed_bits_never_change(shuffled: LBARN) -> None:
+    long = quick(order="random").fit(rows(400, 30))
+    for model, test in ((shuffled, TEST), (long, rows(20, 30, seed=1))):
+        X = holed(test, share=0.6)
+        observed = ~np.isnan(X)
+        for output in ("sample", "mode", "probability"):
+            filled = model.impute(X, output=output, n_particles=50, random_state=0)
+            np.testing.assert_array_equal(filled[observed], X[observed])
+            assert not np.isnan(filled).any()
+        draws = model.impute(X, n_draws=4, n_particles=50, random_state=0)
+        assert (draws[:, observed] == X[observed]).all()
+        np.testing.assert_array_equal(model.impute(test), test)
+
+
+def test_the_mode_is_the_likelier_value_and_draws_are_as_frequent_as_probabilities(shuffled: LBARN) -> None:
+    X = holed(TEST)
+    p = shuffled.impute(X, output="probability")
+    np.testing.assert_array_equal(shuffled.impute(X, output="mode"), p >= 0.5)
+    frequency = shuffled.impute(X, n_draws=4000, random_state=0).mean(axis=0)
+    np.testing.assert_allclose(frequency, p, rtol=0, atol=0.05)
+
+
+def test_denoising_without_noise_is_imputing(shuffled: LBARN) -> None:
+    X = holed(TEST)
+    np.testing.assert_array_equal(
+        shuffled.denoise(X, flip=0.0, output="probability"), shuffled.impute(X, output="probability")
+    )
+    np.testing.assert_array_equal(
+        shuffled.denoise(X, flip=0, output="sample", random_state=0), shuffled.impute(X, random_state=0)
+    )
+    np.testing.assert_array_equal(shuffled.denoise(TEST, flip=0.0), TEST)
+
+
+def test_denoising_brings_rows_closer_to_what_they_were() -> None:
+    clean = np.repeat(np.random.default_rng(0).integers(0, 2, (1200, 5)), 8, axis=1)  # every bit eight times
+    model = quick(order="random").fit(clean[:1000])
+    noise = np.random.default_rng(1).random((200, 40)) < 0.1
+    denoised = model.denoise(clean[1000:] ^ noise, flip=0.1, n_particles=100, random_state=0)
+    assert (denoised != clean[1000:]).mean() < noise.mean() / 10
+
+
+def test_tables_come_back_as_they_were_given() -> None:
+    names = [f"v{j}" for j in range(6)]
+    train = pd.DataFrame(rows(300, 6), columns=names).astype({"v1": bool, "v2": float})
+    model = quick(order="random").fit(train)
+    frame = train[:20].astype(float).mask(np.random.default_rng(0).random((20, 6)) < 0.3)
+    frame.index = pd.Index(range(100, 120), name="patient")
+    filled = model.impute(frame, random_state=0)
+    assert isinstance(filled, pd.DataFrame)
+    pd.testing.assert_index_equal(filled.index, frame.index)
+    assert filled.columns.tolist() == names
+    assert (filled.where(frame.notna()) == frame).where(frame.notna(), True).all(axis=None)
+    p = model.impute(frame, output="probability")
+    assert set(map(str, p.dtypes)) == {"float64"}
+    polars = model.impute(pl.from_pandas(frame), random_state=0)
+    assert isinstance(polars, pl.DataFrame)
+    np.testing.assert_array_equal(polars.to_numpy(), filled.to_numpy())
+    nullable = model.impute(frame.astype("Int64"), random_state=0)
+    np.testing.assert_array_equal(nullable.to_numpy(), filled.to_numpy())
+    assert isinstance(model.impute(frame, n_draws=3), np.ndarray)
+    denoised = model.denoise(train[:20], flip=0.1)
+    assert denoised.dtypes.tolist() == [np.dtype(t) for t in ["uint8", "bool", "float64", "uint8", "uint8", "uint8"]]
+
+
+def test_arrays_come_back_in_their_own_type(shuffled: LBARN) -> None:
+    for dtype in (np.uint8, np.float32, bool):
+        assert shuffled.denoise(TEST.astype(dtype), flip=0.1).dtype == dtype
+    assert shuffled.impute(holed(TEST).astype(np.float32)).dtype == np.float32
+    assert shuffled.impute(TEST, output="probability").dtype == float
+
+
+def test_the_same_seed_gives_the_same_answer_with_any_number_of_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conditioning, "_BLOCK_PARTICLES", 200)  # many blocks
+    model = quick(order="random").fit(rows(400, 30))
+    X = holed(rows(12, 30, seed=1), share=0.6)
+    for use in (model.impute, lambda X, **how: model.denoise(X, flip=0.1, output="sample", **how)):
+        first = use(X, n_particles=50, random_state=7)
+        for n_jobs in (1, 2):
+            model.set_params(n_jobs=n_jobs)
+            np.testing.assert_array_equal(use(X, n_particles=50, random_state=7), first)
+        assert (use(X, n_particles=50, random_state=8) != first).any()
+    marginals = [
+        model.set_params(n_jobs=n_jobs).log_marginal(X, n_particles=50, random_state=0) for n_jobs in (None, 1, 2)
+    ]
+    np.testing.assert_array_equal(marginals[0], marginals[1])
+    np.testing.assert_array_equal(marginals[0], marginals[2])
+
+
+def test_chunks_of_a_long_table_are_put_together_and_draw_apart(
+    shuffled: LBARN, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X = np.tile(holed(TEST[:1], share=0.6), (64, 1))
+    p = shuffled.impute(X, output="probability")
+    monkeypatch.setattr("lbarn.table._CHUNK_VALUES", D * 16)
+    np.testing.assert_allclose(shuffled.impute(X, output="probability"), p, rtol=0, atol=1e-12)
+    drawn = shuffled.impute(X, random_state=0).reshape(4, 16, D)
+    assert (drawn[0] != drawn[1]).any(), "every chunk has random numbers of its own"
+
+
+def test_one_column() -> None:
+    model = quick().fit(np.resize([0, 0, 0, 1], (400, 1)))
+    assert model.impute([[NAN]], output="probability")[0, 0] == pytest.approx(0.25, abs=0.02)
+    assert model.log_marginal([[NAN]])[0] == pytest.approx(0.0, abs=1e-6)
+
+
+# ---------------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize("flip", [-0.1, 0.5, 1.0, NAN, "0.1", None])
+def test_a_flip_that_is_no_probability_below_one_half_is_refused(shuffled: LBARN, flip: Any) -> None:
+    with pytest.raises(ValueError, match=r"flip must be a probability of at least 0 and below 0\.5"):
+        shuffled.denoise(TEST, flip=flip)
+
+
+@pytest.mark.parametrize("use", ["impute", "log_marginal", "denoise"])
+def test_bad_input_is_refused_by_name(shuffled: LBARN, use: str) -> None:
+    how = {"flip": 0.1} if use == "denoise" else {}
+    act = getattr(shuffled, use)
+    with pytest.raises(ValueError, match="X has 11 features, but LBARN is expecting 12"):
+        act(TEST[:, 1:], **how)
+    with pytest.raises(ValueError, match="column 3 holds 2"):
+        act(np.where(np.arange(D) == 3, 2, TEST), **how)
+    for n_particles in (0, -5, 2.5, None):
+        with pytest.raises(ValueError, match="n_particles must be a whole number of at least 1"):
+            act(TEST, n_particles=n_particles, **how)
+
+
+@pytest.mark.parametrize("use", ["impute", "denoise"])
+def test_bad_options_are_refused_by_name(shuffled: LBARN, use: str) -> None:
+    how = {"flip": 0.1} if use == "denoise" else {}
+    act = getattr(shuffled, use)
+    with pytest.raises(ValueError, match="output must be 'sample', 'mode' or 'probability'; got 'mean'"):
+        act(TEST, output="mean", **how)
+    for output in ("mode", "probability"):
+        with pytest.raises(
+            ValueError, match=f"n_draws=2 goes with output='sample' only; there is one {output} per bit"
+        ):
+            act(TEST, output=output, n_draws=2, **how)
+    for n_draws in (0, -1, 1.5):
+        with pytest.raises(ValueError, match="n_draws must be a whole number of at least 1"):
+            act(TEST, output="sample", n_draws=n_draws, **how)

@@ -1,0 +1,140 @@
+"""LBARNImputer is a scikit-learn transformer around LBARN.impute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from lbarn import LBARN, LBARNImputer
+from networks import assert_same_network, quick, rows, still_rising
+
+pytestmark = still_rising
+
+NAN = np.nan
+QUICK = {"max_leaf_nodes": 4, "learning_rate": 0.3, "max_iter": 20, "random_state": 0}
+
+EXCUSED: dict[str, str] = {}  # check: reason; none is needed
+
+
+@parametrize_with_checks(
+    [
+        LBARNImputer(binarize=0.0, max_iter=8, max_leaf_nodes=4, learning_rate=0.3),
+        LBARNImputer(binarize=0.0, max_iter=8, max_leaf_nodes=4, learning_rate=0.3, output="probability"),
+    ],
+    expected_failed_checks=lambda _: EXCUSED,
+)
+def test_scikit_learns_own_checks_pass(estimator: LBARNImputer, check: Any) -> None:
+    check(estimator)
+
+
+def holed(X: NDArray[Any], seed: int = 0, share: float = 0.3) -> NDArray[np.float64]:
+    return np.where(np.random.default_rng(seed).random(X.shape) < share, NAN, X)
+
+
+@pytest.mark.parametrize("output", ["mode", "sample", "probability"])
+@pytest.mark.parametrize("missing_in_training", [False, True])
+def test_it_fills_as_the_network_does(output: str, missing_in_training: bool) -> None:
+    train = holed(rows(300, 6), share=0.1 if missing_in_training else 0.0)
+    X = holed(rows(50, 6, seed=1))
+    imputer = LBARNImputer(output=output, n_particles=50, **QUICK).fit(train)
+    network = quick().fit(train)
+    assert_same_network(imputer.network_, network)
+    filled = imputer.transform(X)
+    expected = network.impute(X, output=output, n_particles=50, random_state=network.seed_)
+    np.testing.assert_array_equal(filled, expected)
+    np.testing.assert_array_equal(imputer.transform(X), filled)
+    assert not np.isnan(filled).any()
+    np.testing.assert_array_equal(filled[~np.isnan(X)], X[~np.isnan(X)])
+
+
+def test_it_has_every_parameter_of_the_network_with_the_same_default() -> None:
+    ours, network = LBARNImputer().get_params(), LBARN().get_params()
+    assert {name: ours[name] for name in network} == network
+    assert ours.keys() - network.keys() == {"output", "n_particles"}
+
+
+def test_parameters_reach_the_network() -> None:
+    changed = {"max_leaf_nodes": 3, "order": [2, 1, 0, 3], "selection": "common", "refit": True, "n_jobs": 1}
+    imputer = LBARNImputer(**{**QUICK, **changed}).fit(rows(200, 4))
+    assert_same_network(imputer.network_, quick(**changed).fit(rows(200, 4)))
+    copy = clone(imputer)
+    assert copy.get_params() == imputer.get_params()
+    assert not hasattr(copy, "network_")
+
+
+def test_fit_takes_what_the_fit_of_the_network_takes() -> None:
+    train, valid, weight = rows(200, 4), rows(80, 4, seed=1), np.arange(200)
+    imputer = LBARNImputer(**QUICK).fit(train, X_val=valid, sample_weight=weight)
+    assert_same_network(imputer.network_, quick().fit(train, X_val=valid, sample_weight=weight))
+
+
+def test_a_warm_start_continues() -> None:
+    imputer = LBARNImputer(warm_start=True, **QUICK).fit(rows(200, 4))
+    imputer.set_params(max_iter=30).fit(rows(200, 4))
+    assert_same_network(imputer.network_, quick(max_iter=30).fit(rows(200, 4)))
+
+
+def test_names_go_through_and_set_output_makes_tables() -> None:
+    names = list("abcd")
+    frame = pd.DataFrame(holed(rows(200, 4)), columns=names, index=range(1000, 1200))
+    imputer = LBARNImputer(**QUICK).fit(frame)
+    assert imputer.get_feature_names_out().tolist() == names
+    assert imputer.n_features_in_ == 4
+    array = imputer.transform(frame)
+    assert isinstance(array, np.ndarray)
+    table = imputer.set_output(transform="pandas").transform(frame)
+    assert table.columns.tolist() == names
+    pd.testing.assert_index_equal(table.index, frame.index)
+    np.testing.assert_array_equal(table, array)
+    assert isinstance(imputer.set_output(transform="polars").transform(frame), pl.DataFrame)
+    with pytest.raises(ValueError, match="feature names"):
+        imputer.transform(frame[names[::-1]])
+
+
+def test_tables_of_mixed_types_become_one_array() -> None:
+    frame = pd.DataFrame(rows(100, 3), columns=list("abc")).astype({"a": bool})
+    filled = LBARNImputer(**QUICK).fit_transform(frame)
+    assert filled.dtype == np.uint8
+    np.testing.assert_array_equal(filled, frame.to_numpy(np.uint8))
+
+
+def test_before_a_classifier_and_among_other_columns() -> None:
+    X = rows(300, 6)
+    y = X[:, 5] ^ X[:, 0]
+    model = make_pipeline(LBARNImputer(**QUICK), LogisticRegression())
+    assert cross_val_score(model, holed(X, share=0.1), y, cv=3).mean() > 0.5
+    some = ColumnTransformer([("bits", LBARNImputer(**QUICK), [0, 1, 2])], remainder="passthrough")
+    filled = some.fit_transform(np.column_stack([holed(X[:, :3]), np.linspace(0, 1, 300)]))
+    assert filled.shape == (300, 4)
+    assert not np.isnan(filled).any()
+
+
+def test_missing_bits_are_filled_with_what_the_others_say() -> None:
+    X = np.repeat(np.random.default_rng(0).integers(0, 2, (400, 3)), 3, axis=1)
+    filled = LBARNImputer(**QUICK).fit(holed(X[:300], share=0.1)).transform(holed(X[300:], seed=1))
+    assert (filled == X[300:]).mean() > 0.98
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"), [({"output": "mean"}, "'output' parameter"), ({"n_particles": 0}, "'n_particles' parameter")]
+)
+def test_bad_parameters_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LBARNImputer(**wrong).fit(rows(50, 3))
+
+
+def test_an_unfitted_imputer_says_so() -> None:
+    with pytest.raises(NotFittedError):
+        LBARNImputer().transform(rows(5, 3))
