@@ -129,8 +129,8 @@ def table(results: dict[str, Result]) -> str:
     shown = {
         "accuracy": ("accuracy", "{:.2%}", max),
         "log-loss": ("log-loss, nats", "{:.4f}", min),
-        "fit seconds": ("fit, s", "{:.1f}", min),
-        "predict seconds": ("predict, s", "{:.2f}", min),
+        "fit seconds": ("fit, s", "{:.2f}", min),
+        "predict seconds": ("predict, s", "{:.3f}", min),
     }
     text = ""
     for name, result in results.items():

@@ -1,6 +1,7 @@
 """A whole network: time, peak memory, file size, test log-likelihood and scoring time.
 
-python benchmarks/bench_network.py [--data mnist] [--leaves 32] [--rate 0.02] [--trees 1000] [--jobs 2] [--save FILE]
+python benchmarks/bench_network.py [--data mnist] [--leaves 32] [--rate 0.02] [--trees 1000] [--split-bits 6]
+        [--jobs 2] [--save FILE]
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ def main() -> None:
     parser.add_argument("--leaves", type=int, default=32)
     parser.add_argument("--rate", type=float, default=0.02)
     parser.add_argument("--trees", type=int, default=1000)
+    parser.add_argument("--split-bits", type=int, default=6)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--save", type=Path, help="keep the model file")
     parser.add_argument("--smoke", action="store_true", help="tiny random data")
@@ -53,7 +55,12 @@ def main() -> None:
     )
     print(f"peak memory with the data loaded: {peak_mb():.0f} MB")
     model = LBARN(
-        max_leaf_nodes=args.leaves, learning_rate=args.rate, max_iter=args.trees, n_jobs=args.jobs, random_state=0
+        max_leaf_nodes=args.leaves,
+        learning_rate=args.rate,
+        max_iter=args.trees,
+        split_bits=args.split_bits,
+        n_jobs=args.jobs,
+        random_state=0,
     )
     start = perf_counter()
     model.fit(train, X_val=valid)

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.naive_bayes import BernoulliNB
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -112,6 +113,11 @@ class TestBayes:
         assert_same_classifier(quick(n_jobs=2).fit(X, Y), quick().fit(X, Y))
 
 
+def test_scikit_learn_can_calibrate_it() -> None:
+    calibrated = CalibratedClassifierCV(quick(), cv=2).fit(X, Y)
+    np.testing.assert_allclose(calibrated.predict_proba(TEST).sum(axis=1), 1)
+
+
 class TestEveryClassByItself:
     def test_has_the_network_of_its_own_rows_and_so_a_hold_out_of_its_own(self) -> None:
         model = quick(order="random", validation_fraction=0.3).fit(X, Y)
@@ -183,6 +189,17 @@ class TestMissingBits:
     def test_nothing_known_leaves_the_prior(self) -> None:
         model = quick().fit(X, Y)
         np.testing.assert_allclose(model.predict_proba(np.full((1, 6), np.nan))[0], model.class_prior_, atol=1e-5)
+
+    def test_the_last_ones_of_the_order_cost_nothing_and_are_exact(self) -> None:
+        wide, y = labelled(300, n_columns=40)
+        order = list(range(40))[::-1]
+        model = quick(order=order).fit(wide, y)
+        holes = wide[:30].astype(float)
+        for i, row in enumerate(holes):
+            row[: i + 5] = np.nan  # the reversed order's last ones
+        joint = [-np.where(np.isnan(holes), 0, n.surprise(wide[:30])).sum(axis=1) for n in model.networks_]
+        expected = np.column_stack(joint) + np.log(model.class_prior_)
+        np.testing.assert_allclose(model.predict_joint_log_proba(holes), expected, atol=1e-6)
 
     def test_many_are_estimated_and_the_same_every_time(self) -> None:
         wide, y = labelled(300, n_columns=20)

@@ -54,8 +54,8 @@ class LBARNClassifier(ClassifierMixin, BaseEstimator):
     Notes
     -----
     Missing values (NaN) are no obstacle: training leaves them out as LBARN's does, and a row is classified by the bits
-    that it has. That is exact where up to 12 bits are missing, or the last ones of the order; otherwise P(x | c) is
-    estimated as by ``LBARN.log_marginal``, with a fixed seed.
+    that it has. That is exact where up to 12 bits are missing before the last one that is there, in the network's order;
+    otherwise P(x | c) is estimated as by ``LBARN.log_marginal``, with a fixed seed.
 
     Examples
     --------
@@ -323,15 +323,21 @@ def _log_marginal(
     network: AutoregressiveNetwork, values: NDArray[np.bool_], missing: NDArray[np.bool_] | None, n_jobs: int | None
 ) -> NDArray[np.float64]:
     """log p of the bits of every row that are there."""
-    n_trees = network._trees_by_position()
+    conditionals, n_trees = network._conditionals, network._trees_by_position()
     if missing is None:
         bits = pack(values, network.order_)
-        return UNIT * evaluation.log_likelihood(network._conditionals, n_trees, bits, n_jobs).astype(np.float64)
-    evidence = Evidence.of(values[:, network.order_], missing[:, network.order_], flip=0.0)
-    conditioned = condition(
-        network._conditionals, n_trees, evidence, n_draws=1, n_particles=_PARTICLES, seed=0, n_jobs=n_jobs
-    )
-    return conditioned.log_marginal
+        return UNIT * evaluation.log_likelihood(conditionals, n_trees, bits, n_jobs).astype(np.float64)
+    values, missing = values[:, network.order_], missing[:, network.order_]
+    # What follows the last bit that is there sums to one, whatever it may be: rows are grouped by where that is.
+    end = np.where(missing.all(axis=1), 0, missing.shape[1] - np.argmin(missing[:, ::-1], axis=1))
+    log_p = np.zeros(len(values))
+    for stop in np.unique(end[end > 0]).tolist():
+        rows = np.flatnonzero(end == stop)
+        evidence = Evidence.of(values[rows, :stop], missing[rows, :stop], flip=0.0)
+        log_p[rows] = condition(
+            conditionals[:stop], n_trees[:stop], evidence, n_draws=1, n_particles=_PARTICLES, seed=0, n_jobs=n_jobs
+        ).log_marginal
+    return log_p
 
 
 def _own(tensors: modelfile.Tensors, k: int) -> modelfile.Tensors:

@@ -21,9 +21,9 @@ def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
     Examples
     --------
     >>> import numpy as np
-    >>> import pandas as pd
-    >>> take_rows(pd.DataFrame({"a": [0, 1, 0], "b": [1, 1, 0]}), np.array([2, 0])).to_dict("list")
-    {'a': [0, 0], 'b': [0, 1]}
+    >>> take_rows([[0, 1], [1, 1], [0, 0]], np.array([2, 0]))
+    array([[0, 0],
+           [0, 1]])
     """
     if sp.issparse(X):
         return X.tocsr()[rows]
