@@ -14,7 +14,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 @pytest.mark.parametrize(
     ("script", "says"),
     [
-        ("bench_engine.py", "ms per tree"),
+        ("bench_engine.py", "lbarn fast"),
         ("bench_histogram.py", "row-features"),
         ("bench_network.py", "nats per test row"),
     ],

@@ -40,7 +40,7 @@ def test_a_network_is_closer_than_independent_bits() -> None:
     assert network.correlation_difference_mean < independent.correlation_difference_mean / 2
     assert network.correlation_agreement > 0.8 > abs(independent.correlation_agreement)
     assert network.two_sample_auc < 0.6
-    assert independent.two_sample_auc > 0.8
+    assert independent.two_sample_auc > 0.65
     assert network.nearest_synthetic is None
     assert "copies" not in str(network)
 
