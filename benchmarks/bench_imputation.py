@@ -1,6 +1,6 @@
 """Missing bits filled by LBARN and by what people use: log-loss and errors on bits whose truth is known, and time.
 
-    python benchmarks/bench_imputation.py [--only ocr_letters mushrooms] [--rows 300] [--shares 0.2 0.5] [--particles 1000]
+    python benchmarks/bench_imputation.py [--only ocr_letters mushrooms] [--rows 200] [--shares 0.2 0.5] [--particles 1000]
                                           [--max-iter 300] [--learning-rate 0.05] [--jobs 2] [--smoke]
 
 Of every test row a random share of the bits is hidden. Log-loss is in nats per hidden bit. scikit-learn's imputers
@@ -30,7 +30,8 @@ from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 from threadpoolctl import threadpool_limits
 
-from pages import Bits, Split, arguments, best_in_bold, fitted, load, publish, table
+from lbarn import LBARN
+from pages import Bits, Split, arguments, best_in_bold, command, fitted, load, measured_before, publish, table
 from particles import textbook
 
 LEAVES = {"ocr_letters": 32, "mushrooms": 8, "digits": 8}
@@ -123,29 +124,31 @@ def compare(name: str, data: Split, options: argparse.Namespace) -> dict[str, An
             methods[rival] = measure(fills, X, both, len(valid))
         shares[str(share)] = methods
         print(name, share, methods, file=sys.stderr, flush=True)
-    particles = {}
-    for n in dict.fromkeys((options.particles // 10, options.particles)):
-        X = hidden(both, max(options.shares), seed=1)
+    return {
+        "title": TITLES[name],
+        "command": command(),
+        "rows": len(test),
+        "fit seconds": seconds,
+        "shares": shares,
+        "particles": {"share": max(options.shares), "numbers": compare_particles(model, both, len(valid), options)},
+    }
+
+
+def compare_particles(model: LBARN, truth: Bits, n_valid: int, options: argparse.Namespace) -> dict[str, Any]:
+    X = hidden(truth, max(options.shares), seed=1)
+    found = {}
+    for n in (options.particles // 10, options.particles):
 
         def ours(X: Floats, n: int = n) -> Floats:
             return model.impute(X, output="probability", n_particles=n, random_state=0)
 
-        def theirs(X: Floats, n: int = n) -> Floats:
-            return textbook(model, X, n, seed=0)
-
-        certain = np.isin(theirs(X[len(valid) :]), (0.0, 1.0))[np.isnan(X[len(valid) :])].mean()
-        particles[str(n)] = {
-            "LBARN": measure([ours], X[len(valid) :], test, 0),
-            "textbook": measure([theirs], X, both, len(valid)) | {"certain": float(certain)},
+        theirs = textbook(model, X, n, seed=0)
+        certain = np.isin(theirs, (0.0, 1.0))[np.isnan(X)].mean()
+        found[str(n)] = {
+            "LBARN": measure([ours], X[n_valid:], truth[n_valid:], 0),
+            "textbook": measure([lambda _, p=theirs: p], X, truth, n_valid) | {"certain": float(certain)},
         }
-        print(name, n, particles[str(n)], file=sys.stderr, flush=True)
-    return {
-        "title": TITLES[name],
-        "rows": len(test),
-        "fit seconds": seconds,
-        "shares": shares,
-        "particles": {"share": max(options.shares), "numbers": particles},
-    }
+    return found
 
 
 def report(sets: dict[str, Any]) -> str:
@@ -179,7 +182,7 @@ def particle_report(sets: dict[str, Any]) -> str:
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=("ocr_letters", "mushrooms"), default=["ocr_letters", "mushrooms"])
-    parser.add_argument("--rows", type=int, default=300, help="test rows")
+    parser.add_argument("--rows", type=int, default=200, help="test rows")
     parser.add_argument("--shares", nargs="+", type=float, default=[0.2, 0.5], help="shares of the bits to hide")
     parser.add_argument("--particles", type=int, default=1000)
     parser.add_argument("--max-iter", type=int, default=300, help="LBARN: trees per column")
@@ -193,7 +196,7 @@ def options() -> argparse.Namespace:
 
 def main() -> None:
     chosen = options()
-    sets = {name: compare(name, load(name), chosen) for name in chosen.only}
+    sets = measured_before("imputation", chosen) | {name: compare(name, load(name), chosen) for name in chosen.only}
     publish({"sets": sets}, report(sets), chosen, "imputation")
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from lbarn import fidelity
 from lbarn.baselines import BernoulliMixture, IndependentBits
-from pages import Bits, Split, arguments, fitted, load, picture, publish, results_file, table
+from pages import Bits, Split, arguments, command, fitted, load, measured_before, picture, publish, results_file, table
 
 SETS = {
     "ocr_letters": ("OCR-letters", 32),
@@ -72,7 +72,7 @@ def compare(name: str, options: argparse.Namespace) -> dict[str, Any]:
         ]
         images = [(title, X.reshape(-1, *SHAPES[name])) for title, X in strips]
         picture(images, (options.results or results_file("synthesis")).with_suffix(".png"))
-    return {"title": SETS[name][0], "rows": n, "kinds": found}
+    return {"title": SETS[name][0], "command": command(), "rows": n, "kinds": found}
 
 
 def report(sets: dict[str, Any]) -> str:
@@ -117,7 +117,7 @@ def options() -> argparse.Namespace:
 
 def main() -> None:
     chosen = options()
-    sets = {name: compare(name, chosen) for name in chosen.only}
+    sets = measured_before("synthesis", chosen) | {name: compare(name, chosen) for name in chosen.only}
     publish({"sets": sets}, report(sets), chosen, "synthesis")
 
 

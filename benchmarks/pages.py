@@ -75,17 +75,26 @@ def publish(results: dict[str, Any], text: str, options: Any, name: str) -> None
     With ``options.results`` the figures go to that file and the page is left alone, as it is with ``options.smoke``.
     """
     print(text)
+    results = {"command": command(), "load": os.getloadavg()[0], **results}
     if options.results or not options.smoke:
         file: Path = options.results or results_file(name)
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps({"command": command(), "load": os.getloadavg()[0], **results}, indent=1) + "\n")
+        file.write_text(json.dumps(results, indent=1) + "\n")
     if not options.results and not options.smoke:
         page = ROOT / "docs" / f"{name}.md"
         begin = f"<!-- written by benchmarks/bench_{name}.py -->\n"
         before, found, rest = page.read_text().partition(begin)
         if not found:
             sys.exit(f"{page} has no line {begin}")
-        page.write_text(f"{before}{begin}{text}\n    {command()}\n\n{END}{rest.partition(END)[2].lstrip()}")
+        sets = results.get("sets", {"": results}).values()
+        commands = "\n".join(dict.fromkeys(f"    {one['command']}" for one in sets))
+        page.write_text(f"{before}{begin}{text}\n{commands}\n\n{END}{rest.partition(END)[2].lstrip()}")
+
+
+def measured_before(name: str, options: Any) -> dict[str, Any]:
+    """The sets that are in the JSON file already, so that some of them can be measured again."""
+    file = results_file(name)
+    return {} if options.results or options.smoke or not file.exists() else json.loads(file.read_text())["sets"]
 
 
 def results_file(name: str) -> Path:
