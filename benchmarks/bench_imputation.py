@@ -31,6 +31,7 @@ from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 from threadpoolctl import threadpool_limits
 
 from lbarn import LBARN
+from lbarn.baselines import IndependentBits
 from pages import Bits, Split, arguments, best_in_bold, command, fitted, load, measured_before, publish, table
 from particles import textbook
 
@@ -58,23 +59,24 @@ def knn(train: Bits, k: int) -> Fill:
     return lambda X: KNNImputer(n_neighbors=k).fit(train.astype(float)).transform(X)
 
 
-def iterative(train: Bits) -> Fill:
+def iterative(train: Bits, rounds: int) -> Fill:
     some = train[np.random.default_rng(0).permutation(len(train))[:ITERATIVE_ROWS]]
 
     def fill(X: Floats) -> Floats:
         with warnings.catch_warnings(), threadpool_limits(1):  # many small regressions: threads only slow them down
             warnings.simplefilter("ignore", ConvergenceWarning)
-            return IterativeImputer(random_state=0).fit_transform(np.concatenate([some, X]))[-len(X) :]
+            return IterativeImputer(max_iter=rounds, random_state=0).fit_transform(np.concatenate([some, X]))[-len(X) :]
 
     return fill
 
 
-def rivals(train: Bits) -> dict[str, list[Fill]]:
+def rivals(train: Bits, rounds: int) -> dict[str, list[Fill]]:
     """For each method what may be chosen from."""
     return {
+        "independent bits": [lambda X: IndependentBits().fit(train).impute(X, output="probability")],
         "column means": [lambda X: SimpleImputer().fit(train.astype(float)).transform(X)],
         "KNNImputer": [knn(train, k) for k in NEIGHBOURS],
-        "IterativeImputer": [iterative(train)],
+        "IterativeImputer": [iterative(train, rounds)],
     }
 
 
@@ -120,7 +122,7 @@ def compare(name: str, data: Split, options: argparse.Namespace) -> dict[str, An
             return model.impute(X, output="probability", n_particles=options.particles, random_state=0)
 
         methods = {"LBARN": measure([impute], X[len(valid) :], test, 0)}
-        for rival, fills in rivals(data.train).items():
+        for rival, fills in rivals(data.train, 1 if options.smoke else 10).items():
             methods[rival] = measure(fills, X, both, len(valid))
         shares[str(share)] = methods
         print(name, share, methods, file=sys.stderr, flush=True)

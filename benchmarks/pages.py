@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -56,6 +57,16 @@ def command() -> str:
     return shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
 
 
+def commit() -> str:
+    """The commit that is measured, with a plus where the code has been changed since."""
+
+    def git(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
+
+    head = git("rev-parse", "--short=9", "HEAD").stdout.strip() or "unknown"
+    return head + ("+" if git("diff", "--quiet", "HEAD", "--", "src", "benchmarks").returncode else "")
+
+
 def table(headings: list[str], lines: list[list[str]], *, texts: int = 1) -> str:
     """Markdown, the first ``texts`` columns to the left."""
     rule = ["---"] * texts + ["---:"] * (len(headings) - texts)
@@ -75,7 +86,7 @@ def publish(results: dict[str, Any], text: str, options: Any, name: str) -> None
     With ``options.results`` the figures go to that file and the page is left alone, as it is with ``options.smoke``.
     """
     print(text)
-    results = {"command": command(), "load": os.getloadavg()[0], **results}
+    results = {"command": command(), "commit": commit(), "load": os.getloadavg()[0], **results}
     if options.results or not options.smoke:
         file: Path = options.results or results_file(name)
         file.parent.mkdir(parents=True, exist_ok=True)
