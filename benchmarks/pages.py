@@ -80,8 +80,8 @@ def best_in_bold(values: list[float], form: str) -> list[str]:
     return [f"**{text}**" if text == best else text for text in shown]
 
 
-def publish(results: dict[str, Any], text: str, options: Any, name: str) -> None:
-    """Print the table; keep the figures in a JSON file; put the table into the page of that name, with its command.
+def publish(results: dict[str, Any], text: str, options: Any, name: str, page_name: str | None = None) -> None:
+    """Print the table; keep the figures in a JSON file; put the table into a page (of that name), with its command.
 
     With ``options.results`` the figures go to that file and the page is left alone, as it is with ``options.smoke``.
     """
@@ -92,8 +92,8 @@ def publish(results: dict[str, Any], text: str, options: Any, name: str) -> None
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(results, indent=1) + "\n")
     if not options.results and not options.smoke:
-        page = ROOT / "docs" / f"{name}.md"
-        begin = f"<!-- written by benchmarks/bench_{name}.py -->\n"
+        page = ROOT / "docs" / f"{page_name or name}.md"
+        begin = f"<!-- written by benchmarks/{Path(sys.argv[0]).name} -->\n"
         before, found, rest = page.read_text().partition(begin)
         if not found:
             sys.exit(f"{page} has no line {begin}")
