@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +15,15 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 @pytest.mark.parametrize(
     ("script", "says"),
     [
+        ("bench_denoising.py", "wrong pixels"),
         ("bench_engine.py", "lbarn fast"),
         ("bench_histogram.py", "row-features"),
+        ("bench_imputation.py", "log-loss, nats per bit"),
         ("bench_network.py", "nats per test row"),
+        ("bench_reconstruction.py", "likeliest"),
+        ("bench_synthesis.py", "training rows"),
+        ("irrelevant.py", "test, copy 3"),
+        ("newton.py", "gradient"),
     ],
 )
 def test_a_benchmark_runs_on_tiny_data(script: str, says: str, tmp_path: Path) -> None:
@@ -25,3 +32,32 @@ def test_a_benchmark_runs_on_tiny_data(script: str, says: str, tmp_path: Path) -
     )
     assert done.returncode == 0, done.stderr
     assert says in " ".join(done.stdout.split())
+
+
+def test_the_table_of_the_paper_is_filled_cell_by_cell_and_finished_cells_are_kept(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        BENCHMARKS / "table1.py",
+        "--smoke",
+        "--results",
+        tmp_path,
+        "--cache",
+        tmp_path / "cache",
+    ]
+    models = ["--models", "lbarn", "independent_bits"]
+    first = subprocess.run([*command, *models], capture_output=True, text=True, timeout=300)
+    assert first.returncode == 0, first.stderr
+    rows = json.loads((tmp_path / "table1.json").read_text())
+    assert {(row["model"], row["splits"]) for row in rows} == {
+        *(
+            (f"lbarn_{kind}", splits)
+            for kind in ("individual", "common", "linearized", "refit")
+            for splits in ("exact", "fast")
+        ),
+        ("independent_bits", None),
+    }
+    assert "LBARN, refit" in (tmp_path / "table1.md").read_text()
+    again = subprocess.run([*command, *models], capture_output=True, text=True, timeout=300)
+    assert again.returncode == 0
+    assert again.stdout == ""
+    assert json.loads((tmp_path / "table1.json").read_text()) == rows
