@@ -28,6 +28,7 @@ from lbarn.entropy import entropy_order
 from lbarn.errors import CheckpointError, ModelFileError
 from lbarn.order import ORDERS, resolve_order
 from lbarn.progress import CallbackSupport, fit_progress
+from lbarn.rows import hold_out
 from lbarn.search import LEAF_GRID, RATE_LADDER, curves, is_rising, search
 from lbarn.selection import SELECTIONS, select
 from lbarn.table import Kind
@@ -208,15 +209,7 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
         """
         if self.n_iter_no_change is not None and self.selection != "individual":
             raise ValueError(f"n_iter_no_change works with selection='individual' only, not {self.selection!r}")
-        table = self._read(X, reset=True)
-        weight = checked_weights(sample_weight, table.n_rows, "sample_weight")
-        if X_val is None and sample_weight_val is not None:
-            raise ValueError("sample_weight_val was given without X_val; weights of held-out rows are in sample_weight")
-        table_val = None if X_val is None else self._read(X_val, reset=False)
-        weight_val = (
-            None if table_val is None else checked_weights(sample_weight_val, table_val.n_rows, "sample_weight_val")
-        )
-
+        table, table_val, weight, weight_val = self._read_all(X, X_val, sample_weight, sample_weight_val)
         given = np.arange(table.n_columns)
         train, valid = table.pack(given), None if table_val is None else table_val.pack(given)
         fingerprint = _fingerprint(train, valid, weight, weight_val)
@@ -273,16 +266,9 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
         if valid is not None:
             sample, sample_val = Sample(*train, weight), Sample(*valid, weight_val)
         else:
-            n = train[0].n_rows
-            n_valid = round(self.validation_fraction * n)
-            if not 0 < n_valid < n:
-                raise ValueError(
-                    f"validation_fraction={self.validation_fraction} of {n} sample(s) leaves {n_valid} to validate on and "
-                    f"{n - n_valid} to train on, and at least 1 of each is needed; give more rows, or X_val"
-                )
-            shuffled = np.random.default_rng([self.seed_, 0]).permutation(n)
             whole = Sample(*train, weight)
-            sample, sample_val = whole.take(np.sort(shuffled[n_valid:])), whole.take(np.sort(shuffled[:n_valid]))
+            rows, rows_val = hold_out(train[0].n_rows, self.validation_fraction, self.seed_)
+            sample, sample_val = whole.take(rows), whole.take(rows_val)
         fill = sample.common_values()
         return sample.filled(fill), sample_val.filled(fill)
 
