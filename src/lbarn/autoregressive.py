@@ -52,17 +52,20 @@ class AutoregressiveNetwork(BinaryDensity):
         table = self._ready(X)
         bits_of_surprise = np.empty((table.n_rows, table.n_columns))
         for start, bits in self._chunks(table):
-            by_position = evaluation.surprise(self._conditionals, self._trees_by_position(), bits, self.n_jobs)
-            bits_of_surprise[start : start + bits.n_rows, self.order_] = by_position.T
+            bits_of_surprise[start : start + bits.n_rows, self.order_] = self._surprise(bits).T
         bits_of_surprise *= UNIT
         return bits_of_surprise
+
+    def _surprise(self, bits: PackedBits) -> NDArray[np.int64]:
+        """-log p(x_d | x_<d) per position and row, rows in network order, in units of 2^-30, shape (D, n)."""
+        return evaluation.surprise(self._conditionals, self._trees_by_position(), bits, self.n_jobs)
 
     def cumulative_score(self, X: Any) -> NDArray[np.float64]:
         """Mean log-likelihood of the first 1, 2, ..., D variables of the order; the last one is ``score(X)``."""
         table = self._ready(X)
         total = np.zeros(table.n_columns, np.int64)
         for _, bits in self._chunks(table):
-            total -= evaluation.surprise(self._conditionals, self._trees_by_position(), bits, self.n_jobs).sum(axis=1)
+            total -= self._surprise(bits).sum(axis=1)
         return np.cumsum(total * UNIT) / table.n_rows
 
     def sample(self, n_samples: int = 1, *, given: Any = None, random_state: Any = None) -> Any:
