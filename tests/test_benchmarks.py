@@ -15,6 +15,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
     ("script", "says"),
     [
         ("bench_engine.py", "lbarn fast"),
+        ("bench_ensembles.py", "8 mixed"),
         ("bench_histogram.py", "row-features"),
         ("bench_network.py", "nats per test row"),
     ],

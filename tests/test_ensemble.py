@@ -179,7 +179,7 @@ def test_what_cannot_be_an_order_is_refused_by_name(parameters: dict[str, Any], 
 
 
 def test_all_members_hold_out_the_same_rows() -> None:
-    """Of one column that all orders have first, the curves are the same, but for random rounding of splits there are none."""
+    """The column that both orders have first has no predictors: its curves depend on the rows alone."""
     model = quick(orders=[[3, 0, 1, 2, 4, 5], [3, 5, 4, 2, 1, 0]], max_iter=3).fit(X)
     first, second = model.members_
     np.testing.assert_array_equal(first.valid_curve_[3], second.valid_curve_[3])
@@ -589,10 +589,10 @@ SHORT: dict[str, Any] = {"n_orders": 3, "max_leaf_nodes": 4, "learning_rate": 0.
 
 def test_a_killed_fit_continues_to_the_same_model_file(tmp_path: Path) -> None:
     shape = (3000, 16)
-    parameters = {**SHORT, "max_leaf_nodes": 16, "max_iter": 150, "weights": "em"}
+    parameters = {**SHORT, "max_leaf_nodes": 16, "max_iter": 100, "weights": "em"}
     checkpoint, file = tmp_path / "checkpoint", tmp_path / "model"
     finished: dict[str, int] = {}
-    for goal in (5, 20, 37):
+    for goal in (7, 37):
         process = start(shape, parameters, estimator="LBARNEnsemble", checkpoint=checkpoint)
         wait_until(lambda: len(finished_dimensions(checkpoint)) >= goal, f"{goal} finished dimensions")  # noqa: B023
         process.kill()

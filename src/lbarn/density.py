@@ -35,6 +35,10 @@ class BinaryDensity(DensityMixin, BaseEstimator, ABC):
         """log p(x) of every row, in nats."""
 
     @abstractmethod
+    def surprise(self, X: Any) -> NDArray[np.float64]:
+        """How unexpected every bit is, in nats, shape (n, D)."""
+
+    @abstractmethod
     def _answers(
         self, table: Table, flip: float, n_draws: int, n_particles: int, random_state: Any
     ) -> Iterator[tuple[int, Answer]]:
