@@ -17,6 +17,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
     [
         ("bench_denoising.py", "wrong pixels"),
         ("bench_engine.py", "lbarn fast"),
+        ("bench_ensembles.py", "8 mixed"),
         ("bench_histogram.py", "row-features"),
         ("bench_imputation.py", "log-loss, nats per bit"),
         ("bench_network.py", "nats per test row"),

@@ -3,6 +3,7 @@
 from lbarn._core import simd_path
 from lbarn.anomalies import LBARNOutlierDetector
 from lbarn.classifier import LBARNClassifier
+from lbarn.ensemble import LBARNEnsemble
 from lbarn.errors import CheckpointError, CompressedDataError, ModelFileError
 from lbarn.imputer import LBARNImputer
 from lbarn.load import load
@@ -14,6 +15,7 @@ __all__ = [
     "CheckpointError",
     "CompressedDataError",
     "LBARNClassifier",
+    "LBARNEnsemble",
     "LBARNImputer",
     "LBARNOutlierDetector",
     "ModelFileError",

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from lbarn.conditional import Boosting, Conditional, Trees
 from lbarn.errors import CheckpointError
 
-__all__ = ["Checkpoint", "write_atomically"]
+__all__ = ["Checkpoint", "described", "write_atomically"]
 
 _VERSION = 1
 
@@ -33,6 +34,19 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def described(model: BaseEstimator) -> dict[str, str]:
+    """Every parameter that affects the model, as text."""
+    parameters = {}
+    for name in sorted(model.get_params().keys() - {"n_jobs", "verbose", "warm_start"}):
+        value = getattr(model, name)
+        if isinstance(value, np.random.RandomState):
+            value = "RandomState"
+        elif isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str):
+            value = np.asarray(value).tolist()
+        parameters[name] = repr(value)
+    return parameters
 
 
 def _head(identity: Mapping[str, str], seed: int) -> bytes:
