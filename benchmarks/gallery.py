@@ -1,0 +1,102 @@
+"""The pictures of docs/plots.md, drawn by lbarn.plots.
+
+    python benchmarks/gallery.py [--max-iter 150] [--jobs 2] [--folder docs/results] [--smoke]
+
+OCR-letters, 16 x 8 pixels, and Mushrooms, whose columns make no image, are read from the folder LBARN_DATA, or else from
+../shared/data beside the project; --smoke takes scikit-learn's digits for both.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+from lbarn.plots import (
+    CumulativeScoreDisplay,
+    DependencyGraphDisplay,
+    ImportanceDisplay,
+    OrderDisplay,
+    ReconstructionDisplay,
+    SamplesDisplay,
+    SurpriseDisplay,
+    TreeCountsDisplay,
+    ValidationCurvesDisplay,
+)
+from pages import ROOT, Split, fitted, load
+
+matplotlib.use("agg")
+from matplotlib import pyplot as plt
+
+ORDERS = ("entropy-decreasing", "given", "random")
+LEAVES = (2, 8, 32)
+ROWS = 5000  # to train on, so that it takes minutes
+
+
+def networks(data: Split, options: argparse.Namespace, parameters: list[dict[str, Any]]) -> list[Any]:
+    common = {"learning_rate": 0.1, "max_iter": options.max_iter, "n_jobs": options.jobs}
+    return [fitted(data, **common, **own)[0] for own in parameters]
+
+
+def letters(data: Split, shape: tuple[int, int], options: argparse.Namespace) -> dict[str, Callable[[], Any]]:
+    """Columns that are pixels."""
+    by_order = networks(data, options, [{"order": order, "max_leaf_nodes": 8} for order in ORDERS])
+    by_leaves = networks(data, options, [{"max_leaf_nodes": J} for J in LEAVES])
+    entropy, given, _ = by_order
+    middle = shape[0] // 2 * shape[1] + shape[1] // 2
+    strangest = int(given.score_samples(data.test[:500]).argmin())
+    return {
+        "samples": lambda: SamplesDisplay.from_estimator(given, data.train, n_samples=12, shape=shape),
+        "trees": lambda: TreeCountsDisplay.from_estimator(given, shape=shape),
+        "curves": lambda: ValidationCurvesDisplay.from_estimator(by_leaves),
+        "importance": lambda: ImportanceDisplay.from_estimator(given, middle, shape=shape),
+        "graph": lambda: DependencyGraphDisplay.from_estimator(given, n_pairs=60, shape=shape),
+        "order": lambda: OrderDisplay.from_estimator(entropy, shape=shape),
+        "cumulative": lambda: CumulativeScoreDisplay.from_estimator(by_order, data.test[:2000]),
+        "reconstruction": lambda: ReconstructionDisplay.from_estimator(entropy, data.test[:12], share=0.2, shape=shape),
+        "surprise": lambda: SurpriseDisplay.from_estimator(given, data.test, strangest, shape=shape),
+    }
+
+
+def mushrooms(data: Split, options: argparse.Namespace) -> dict[str, Callable[[], Any]]:
+    """Columns that are not."""
+    (model,) = networks(data, options, [{"max_leaf_nodes": 8}])
+    strangest = int(model.score_samples(data.test).argmin())
+    last = data.train.shape[1] - 1
+    return {
+        "samples-strips": lambda: SamplesDisplay.from_estimator(model, data.train, n_samples=5),
+        "trees-bars": lambda: TreeCountsDisplay.from_estimator(model),
+        "importance-bars": lambda: ImportanceDisplay.from_estimator(model, last),
+        "graph-circle": lambda: DependencyGraphDisplay.from_estimator(model, n_pairs=30),
+        "order-bars": lambda: OrderDisplay.from_estimator(model),
+        "reconstruction-strips": lambda: ReconstructionDisplay.from_estimator(model, data.test[:3], share=0.5),
+        "surprise-bars": lambda: SurpriseDisplay.from_estimator(model, data.test, strangest),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--max-iter", type=int, default=150, help="trees per column")
+    parser.add_argument("--jobs", type=int, default=2, help="threads")
+    parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "results", help="where to write")
+    parser.add_argument("--smoke", action="store_true", help="a few seconds on scikit-learn's digits, with few trees")
+    options = parser.parse_args()
+    names = ("digits", "digits") if options.smoke else ("ocr_letters", "mushrooms")
+    if options.smoke:
+        options.max_iter = 5
+    pixels, table = (load(name) for name in names)
+    pixels = pixels._replace(train=pixels.train[:ROWS], valid=pixels.valid[:ROWS])
+    pictures = letters(pixels, (8, 8) if options.smoke else (16, 8), options) | mushrooms(table, options)
+    for name, draw in pictures.items():
+        path = options.folder / f"plot-{name}.png"
+        display = draw()
+        display.figure_.savefig(path, dpi=80)
+        plt.close(display.figure_)
+        print(path)
+
+
+if __name__ == "__main__":
+    main()
