@@ -2,8 +2,8 @@
 
     python benchmarks/gallery.py [--max-iter 150] [--jobs 2] [--folder docs/results] [--smoke]
 
-OCR-letters, 16 x 8 pixels, and Mushrooms, whose columns make no image, are read from the folder LBARN_DATA, or else from
-../shared/data beside the project; --smoke takes scikit-learn's digits for both.
+OCR-letters, 16 x 8 pixels, are read from the folder LBARN_DATA, or else from ../shared/data beside the project (--smoke
+takes scikit-learn's digits); a table with names is scikit-learn's breast cancer data, every value 1 where above its median.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+from sklearn.datasets import load_breast_cancer
 
 from lbarn.plots import (
     CumulativeScoreDisplay,
@@ -61,19 +62,21 @@ def letters(data: Split, shape: tuple[int, int], options: argparse.Namespace) ->
     }
 
 
-def mushrooms(data: Split, options: argparse.Namespace) -> dict[str, Callable[[], Any]]:
-    """Columns that are not."""
-    (model,) = networks(data, options, [{"max_leaf_nodes": 8}])
-    strangest = int(model.score_samples(data.test).argmin())
-    last = data.train.shape[1] - 1
+def cells(options: argparse.Namespace) -> dict[str, Callable[[], Any]]:
+    """Columns that have names: thirty measurements of cells, each 1 where above its median."""
+    measured = load_breast_cancer(as_frame=True).data
+    bits = (measured > measured.median()).astype(int)
+    train, test = bits[:400], bits[400:]
+    (model,) = networks(Split(train[:300], train[300:], test), options, [{"max_leaf_nodes": 4, "order": ORDERS[0]}])
+    strangest = int(model.score_samples(test).argmin())
     return {
-        "samples-strips": lambda: SamplesDisplay.from_estimator(model, data.train, n_samples=5),
+        "samples-strips": lambda: SamplesDisplay.from_estimator(model, train, n_samples=5),
         "trees-bars": lambda: TreeCountsDisplay.from_estimator(model),
-        "importance-bars": lambda: ImportanceDisplay.from_estimator(model, last),
+        "importance-bars": lambda: ImportanceDisplay.from_estimator(model, "worst area", n_shown=8),
         "graph-circle": lambda: DependencyGraphDisplay.from_estimator(model, n_pairs=30),
         "order-bars": lambda: OrderDisplay.from_estimator(model),
-        "reconstruction-strips": lambda: ReconstructionDisplay.from_estimator(model, data.test[:3], share=0.5),
-        "surprise-bars": lambda: SurpriseDisplay.from_estimator(model, data.test, strangest),
+        "reconstruction-strips": lambda: ReconstructionDisplay.from_estimator(model, test[:3], share=0.5),
+        "surprise-bars": lambda: SurpriseDisplay.from_estimator(model, test, strangest, n_shown=8),
     }
 
 
@@ -84,12 +87,11 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "results", help="where to write")
     parser.add_argument("--smoke", action="store_true", help="a few seconds on scikit-learn's digits, with few trees")
     options = parser.parse_args()
-    names = ("digits", "digits") if options.smoke else ("ocr_letters", "mushrooms")
     if options.smoke:
         options.max_iter = 5
-    pixels, table = (load(name) for name in names)
+    pixels = load("digits" if options.smoke else "ocr_letters")
     pixels = pixels._replace(train=pixels.train[:ROWS], valid=pixels.valid[:ROWS])
-    pictures = letters(pixels, (8, 8) if options.smoke else (16, 8), options) | mushrooms(table, options)
+    pictures = letters(pixels, (8, 8) if options.smoke else (16, 8), options) | cells(options)
     for name, draw in pictures.items():
         path = options.folder / f"plot-{name}.png"
         display = draw()

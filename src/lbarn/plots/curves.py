@@ -53,16 +53,18 @@ class ValidationCurvesDisplay(Display):
         return cls({label: model.valid_curve_.sum(axis=0) for label, model in named.items()}).plot(ax)
 
     def _draw(self, ax: Axes) -> None:
+        from matplotlib.ticker import MaxNLocator
+
         for k, (label, curve) in enumerate(self.curves.items()):
             best = int(curve.argmax())
             ax.plot(curve, color=f"C{k}", label=f"{shortened(label)}: {curve[best]:.2f}")
             ax.plot(best, curve[best], "o", color=f"C{k}", markersize=5)
-        finite = list(self.curves.values())
-        top = max(curve.max() for curve in finite)
-        bottom = min(curve[-(-(len(curve) - 1) // _START)] for curve in finite)
+        top = max(curve.max() for curve in self.curves.values())
+        bottom = min(curve[-(-(len(curve) - 1) // _START)] for curve in self.curves.values())
         if bottom < top:
             ax.set_ylim(bottom, top + 0.05 * (top - bottom))
-        ax.set(xlabel="rounds", ylabel="validation, nats per row")
+        ax.set(xlabel="rounds", ylabel="log-likelihood, nats per row")
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(loc="lower right", frameon=False)
 

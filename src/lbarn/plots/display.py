@@ -82,6 +82,12 @@ def draw_map(ax: Axes, values: NDArray[Any], shape: tuple[int, int], label: str)
     _bare(ax)
 
 
+def map_size(shape: tuple[int, int], n_images: int = 1) -> tuple[float, float]:
+    """Inches for ``draw_map``, or for several of them side by side."""
+    height = 3.4
+    return 1.3 + n_images * min(2 * height, height * shape[1] / shape[0]), height
+
+
 def _scale(ax: Axes, drawn: Any, label: str) -> None:
     scale = ax.figure.colorbar(drawn, ax=ax, label=label, shrink=0.8)
     scale.outline.set_visible(False)
@@ -122,6 +128,7 @@ def draw_rows(ax: Axes, titles: Sequence[str], rows: Sequence[NDArray[Any]], sha
             framed[1:-1, 1:-1] = bit_colours(row).reshape(*shape, 3)
             canvas[i * height : (i + 1) * height - 1, j * width : (j + 1) * width - 1] = framed
     ax.imshow(canvas, interpolation="nearest")
+    ax.set_anchor("E")
     _bare(ax)
     ax.set_yticks(height * np.arange(len(rows)) + (height - 2) / 2, titles)
     ax.tick_params(axis="y", length=0)

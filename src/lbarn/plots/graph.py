@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from sklearn.utils.validation import check_is_fitted
 
 from lbarn.plots.columns import checked_shape, column_names, shortened
-from lbarn.plots.display import Display, blend
+from lbarn.plots.display import Display, blend, map_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,27 +91,24 @@ class DependencyGraphDisplay(Display):
             self._draw_pixels(ax, self.shape)
 
     def _draw_pixels(self, ax: Axes, shape: tuple[int, int]) -> None:
-        from matplotlib.collections import LineCollection
-
         y, x = np.divmod(np.arange(shape[0] * shape[1]), shape[1])
-        place = np.stack([x, y], axis=1)
         ends = np.unique(self.pairs)
         ax.scatter(x, y, s=4, color=blend(0.35), linewidths=0)
-        ax.add_collection(LineCollection(list(place[self.pairs]), linewidths=self._widths(), colors="C0"))
+        for (i, j), width in zip(self.pairs.tolist(), self._widths()):
+            a, b = np.array([x[i], y[i]]), np.array([x[j], y[j]])
+            aside = 0.2 * np.array(
+                [a[1] - b[1], b[0] - a[0]]
+            )  # so that lines along a row of pixels do not hide each other
+            self._draw_arc(ax, a, (a + b) / 2 + aside, b, width)
         ax.scatter(x[ends], y[ends], s=14, color="C0", zorder=3, linewidths=0)
         ax.set(xlim=(-0.7, shape[1] - 0.3), ylim=(shape[0] - 0.3, -0.7))
 
     def _draw_circle(self, ax: Axes) -> None:
-        from matplotlib.patches import PathPatch
-        from matplotlib.path import Path
-
         nodes = self._around()
         angle = dict(zip(nodes.tolist(), 2 * np.pi * (0.25 - np.arange(len(nodes)) / len(nodes))))
         place = {node: (np.cos(a), np.sin(a)) for node, a in angle.items()}
         for (i, j), width in zip(self.pairs.tolist(), self._widths()):
-            bend = 0.35 * np.add(place[i], place[j])
-            curve = Path([place[i], bend, place[j]], [Path.MOVETO, Path.CURVE3, Path.CURVE3])
-            ax.add_patch(PathPatch(curve, fill=False, edgecolor="C0", linewidth=width, alpha=0.8, capstyle="round"))
+            self._draw_arc(ax, place[i], 0.35 * np.add(place[i], place[j]), place[j], width)
         for node, a in angle.items():
             x, y = place[node]
             left = x < -1e-9
@@ -128,6 +125,13 @@ class DependencyGraphDisplay(Display):
             )
         ax.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1))
 
+    def _draw_arc(self, ax: Axes, start: Any, bend: Any, end: Any, width: float) -> None:
+        from matplotlib.patches import PathPatch
+        from matplotlib.path import Path
+
+        curve = Path([start, bend, end], [Path.MOVETO, Path.CURVE3, Path.CURVE3])
+        ax.add_patch(PathPatch(curve, fill=False, edgecolor="C0", linewidth=width, alpha=0.75, capstyle="round"))
+
     def _around(self) -> NDArray[np.intp]:
         """The nodes in an order that keeps those with a common edge close."""
         nodes, ends = np.unique(self.pairs, return_inverse=True)
@@ -140,4 +144,4 @@ class DependencyGraphDisplay(Display):
         return 0.6 + 5.4 * self.strength / self.strength.max()
 
     def _size(self) -> tuple[float, float]:
-        return 6.0, 6.0
+        return (6.0, 6.0) if self.shape is None else map_size(self.shape)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from lbarn.plots.columns import checked_shape, column_names, find_column, shortened
-from lbarn.plots.display import Display, bars_size, draw_bars, draw_map
+from lbarn.plots.display import Display, bars_size, draw_bars, draw_map, map_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,6 +82,7 @@ class ImportanceDisplay(Display):
             ax.set_title(f"what tells {title}", loc="left")
             if len(shown) == 0:
                 ax.text(0.5, 0.5, "no other column", transform=ax.transAxes, ha="center", va="center")
+                ax.set_axis_off()
         else:
             from matplotlib.patches import Rectangle
 
@@ -91,4 +92,4 @@ class ImportanceDisplay(Display):
             ax.set_title(f"what tells pixel {title}", loc="left")
 
     def _size(self) -> tuple[float, float]:
-        return bars_size(len(self._strongest())) if self.shape is None else (4.5, 3.8)
+        return bars_size(len(self._strongest())) if self.shape is None else map_size(self.shape)

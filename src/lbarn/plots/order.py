@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from lbarn.plots.columns import checked_shape, column_names, shortened
-from lbarn.plots.display import Display, bars_size, draw_bars, draw_map
+from lbarn.plots.display import Display, bars_size, draw_bars, draw_map, map_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,4 +51,4 @@ class OrderDisplay(Display):
             draw_map(ax, self.position, self.shape, "position in the order")
 
     def _size(self) -> tuple[float, float]:
-        return bars_size(len(self.position)) if self.shape is None else (4.5, 3.6)
+        return bars_size(len(self.position)) if self.shape is None else map_size(self.shape)

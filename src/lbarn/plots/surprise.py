@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lbarn.plots.columns import checked_bits, checked_shape, column_names, shortened
-from lbarn.plots.display import Display, bars_size, bit_colours, draw_bars, draw_map
+from lbarn.plots.display import Display, bars_size, bit_colours, draw_bars, draw_map, map_size
 from lbarn.rows import take_rows
 
 if TYPE_CHECKING:
@@ -94,4 +94,4 @@ class SurpriseDisplay(Display):
         ax.set(xlim=(left, width - 0.5), ylim=(height - 0.5, -0.5))
 
     def _size(self) -> tuple[float, float]:
-        return bars_size(min(self.n_shown, len(self.bits))) if self.shape is None else (6.5, 3.4)
+        return bars_size(min(self.n_shown, len(self.bits))) if self.shape is None else map_size(self.shape, 2)
