@@ -27,6 +27,7 @@ from lbarn.plots import (
     ValidationCurvesDisplay,
 )
 from lbarn.plots.columns import checked_shape, column_names
+from lbarn.plots.display import bars_size
 from lbarn.plots.graph import strongest_pairs
 from lbarn.rows import take_rows
 
@@ -42,7 +43,8 @@ _PAIRS = 12
 _STRANGE = 4
 _BITS = 5
 _COLUMNS = 200  # in the table of columns
-_NARROW = (4.6, 3.3)  # inches of a picture that still reads on a telephone
+_WIDTH = 4.6  # inches of a picture that still reads on a telephone
+_NARROW = (_WIDTH, 3.3)
 
 
 def write_report(
@@ -99,14 +101,18 @@ def write_report(
     check_is_fitted(model)
     try:
         from jinja2 import Environment, FileSystemLoader
+        from markupsafe import Markup, escape
         from matplotlib.figure import Figure  # noqa: F401  better missed now than after a long computation
     except ImportError as error:
         raise ImportError("a report is made with jinja2 and matplotlib; pip install 'lbarn[plots]'") from error
     report = _Report(
         model, _Rows.of(model, X, random_state), checked_shape(image_shape, model.n_features_in_), random_state
     )
-    page = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True).get_template("report.html")
-    text = page.render(version=lbarn.__version__, light=LIGHT, dark=DARK, **report.content(title))
+    pages = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
+    pages.filters["breakable"] = lambda name: escape(name).replace("_", Markup("_<wbr>"))
+    text = pages.get_template("report.html").render(
+        version=lbarn.__version__, light=LIGHT, dark=DARK, **report.content(title)
+    )
     write_atomically(path, text.encode("utf-8", errors="replace"))
 
 
@@ -156,7 +162,8 @@ class _Report:
     @cached_property
     def names(self) -> list[str]:
         plain = self.model._kind.names is None
-        return [f"pixel {name}" if self.shape and plain else name for name in column_names(self.model, self.shape)]
+        names = column_names(self.model, self.shape)
+        return [f"pixel {name}" for name in names] if self.shape and plain else names
 
     @cached_property
     def halves(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -278,7 +285,7 @@ class _Report:
                 "Some values are missing: the likelihood is that of the values that are there, and models that "
                 "need complete rows are left out."
             )
-        if hasattr(self.model, "valid_curve_"):
+        elif hasattr(self.model, "valid_curve_"):
             D = np.arange(self.model.n_features_in_)
             validated = self.model.valid_curve_[D, self.model.n_trees_].sum()
             notes.append(
@@ -303,16 +310,17 @@ class _Report:
             lines.append(
                 {"column": self.names[i], "predictor": self.names[j], "share": f"{share:.1%}", "equal": f"{equal:.0%}"}
             )
-        shown = 60 if self.shape else 25
+        shown = 60 if self.shape else 15
         alt = "A graph of the strongest dependencies. " + "; ".join(
             f"{line['column']} with {line['predictor']}" for line in lines[:5]
         )
-        size = _image_size(self.shape, 4.6) if self.shape else (5.6, 5.6)
+        size = _image_size(self.shape) if self.shape else (_WIDTH, _WIDTH)
+        pixels = " Pixels are named by row and column, counted from 0." if self.shape else ""
         legend = "Every dot is a column, at its pixel. " if self.shape else "Every dot is a column. "
         return {
             "text": "The model predicts every column from those before it in its order. Importance is how much a "
             "column helped to predict another, over all trees. It does not tell cause from effect, and which of two "
-            "columns predicts the other is a matter of the order.",
+            "columns predicts the other is a matter of the order." + pixels,
             "picture": draw_picture(
                 _once(
                     lambda ax: DependencyGraphDisplay.from_estimator(self.model, n_pairs=shown, shape=self.shape, ax=ax)
@@ -325,16 +333,18 @@ class _Report:
         }
 
     def samples(self) -> dict[str, Any]:
-        n = 8 if self.shape else 6
+        n = 6 if self.shape else 4
 
         def draw(ax: Axes) -> SamplesDisplay:
             return SamplesDisplay.from_estimator(
                 self.model, self.rows.filled, n_samples=n, shape=self.shape, random_state=self.seed, ax=ax
             )
 
-        height = 0.2 + 2 * 6.4 / n * self.shape[0] / self.shape[1] if self.shape else 3.2
-        known = draw_picture(_once(draw), (7.2, height), f"{n} samples and the rows of the data nearest to them")
-        legend = "Dark is 1." if self.shape else "Every strip is a row, its columns from left to right; dark is 1."
+        height = 0.2 + 2 * 3.7 / n * self.shape[0] / self.shape[1] if self.shape else 2.4
+        known = draw_picture(_once(draw), (_WIDTH, height), f"{n} samples and the rows of the data nearest to them")
+        legend = "Every strip is a row, its columns from left to right, filled where 1."
+        if self.shape:
+            legend = "A pixel is filled where its column is 1."
         return {"picture": known, "legend": legend, "text": "The rows of the data are those of this report."}
 
     def strange(self) -> dict[str, Any]:
@@ -353,7 +363,7 @@ class _Report:
         holes = "Missing values were filled with their likelier value for this." if self.rows.missing.any() else None
         alt = f"Histogram of log p of the rows, from {scores.min():.1f} to {scores.max():.1f} nats"
         return {
-            "picture": draw_picture(histogram, (6.4, 2.6), alt),
+            "picture": draw_picture(histogram, (_WIDTH, 2.2), alt),
             "note": holes,
             "rows": [self.strange_row(anomaly.row, anomaly) for anomaly in found],
         }
@@ -364,7 +374,7 @@ class _Report:
                 self.model, self.rows.filled, row, n_shown=_BITS, shape=self.shape, ax=ax
             )
 
-        size = _image_size(self.shape, 4.6, 2) if self.shape else (4.6, 2.2)
+        size = _image_size(self.shape, 2) if self.shape else (_WIDTH, 2.0)
         what = "The row as an image and the surprise of its pixels" if self.shape else "Its most surprising values"
         number = {name: j for j, name in enumerate(self.model._kind.names or range(self.model.n_features_in_))}
         bits = [bit for bit in anomaly.bits if not self.rows.missing[row, number[bit.column]]][:_BITS]
@@ -406,8 +416,7 @@ class _Report:
                 )
             else:
                 text += " The model was trimmed: its training curves are not in the file."
-            few = self.shape or len(model.n_trees_) > 12
-            size = _image_size(self.shape, 4.6) if self.shape else (4.6, 3.3 if few else 1 + 0.25 * len(model.n_trees_))
+            size = _image_size(self.shape) if self.shape else (_WIDTH, bars_size(len(model.n_trees_))[1])
             pictures.append(
                 (
                     draw_picture(
@@ -415,7 +424,7 @@ class _Report:
                         size,
                         f"Trees per column, from {model.n_trees_.min()} to {model.n_trees_.max()}",
                     ),
-                    "How many trees each column was given: few where little can be learned of it.",
+                    "How many trees each column was given: as many as helped on the rows held out.",
                 )
             )
         parameters = [(name, str(value)) for name, value in sorted(model.get_params().items())]
@@ -462,10 +471,12 @@ def _once(make: Any) -> Any:
     return draw
 
 
-def _image_size(shape: tuple[int, int], width: float, n_images: int = 1) -> tuple[float, float]:
+def _image_size(shape: tuple[int, int], n_images: int = 1) -> tuple[float, float]:
     """Inches of a picture with as many images side by side and a scale."""
-    return width, min(1.3 * width, 0.4 + (width - 1) / n_images * shape[0] / shape[1])
+    return _WIDTH, min(_WIDTH, 0.4 + (_WIDTH - 1) / n_images * shape[0] / shape[1])
 
 
 def _probability(p: float) -> str:
+    if p < 1e-6:
+        return "below 1 in a million"
     return f"{p:.1%}" if p >= 0.001 else f"1 in {1 / p:,.0f}"

@@ -148,7 +148,7 @@ def _draw_strips(ax: Axes, titles: Sequence[str], rows: Sequence[NDArray[Any]]) 
     ax.set_yticks(tops + (_STRIP - 1) / 2, [title for _ in range(n) for title in titles])
     ax.hlines(tops[np.arange(len(tops)) % len(rows) > 0] - 0.5, -0.5, n_columns - 0.5, color=blend(0), linewidth=1.5)
     ax.tick_params(axis="y", length=0)
-    ax.set_xlabel(f"{n_columns} columns, dark where 1")
+    ax.set_xlabel(f"{n_columns} columns, filled where 1")
 
 
 def strips_size(n_rows: int, n_tables: int, shape: tuple[int, int] | None) -> tuple[float, float]:
