@@ -1,6 +1,6 @@
 """The pictures of docs/plots.md, drawn by lbarn.plots.
 
-    python benchmarks/gallery.py [--max-iter 150] [--jobs 2] [--folder docs/results] [--smoke]
+    python benchmarks/gallery.py [--max-iter 150] [--jobs 2] [--folder FOLDER] [--smoke]
 
 OCR-letters, 16 x 8 pixels, are read from the folder LBARN_DATA, or else from ../shared/data beside the project (--smoke
 takes scikit-learn's digits); a table with names is scikit-learn's breast cancer data, every value 1 where above its median.
@@ -84,16 +84,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--max-iter", type=int, default=150, help="trees per column")
     parser.add_argument("--jobs", type=int, default=2, help="threads")
-    parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "results", help="where to write")
+    parser.add_argument("--folder", type=Path, help="where to write (default: docs/results; with --smoke, here)")
     parser.add_argument("--smoke", action="store_true", help="a few seconds on scikit-learn's digits, with few trees")
     options = parser.parse_args()
     if options.smoke:
         options.max_iter = 5
+    folder = options.folder or (Path() if options.smoke else ROOT / "docs" / "results")
     pixels = load("digits" if options.smoke else "ocr_letters")
     pixels = pixels._replace(train=pixels.train[:ROWS], valid=pixels.valid[:ROWS])
     pictures = letters(pixels, (8, 8) if options.smoke else (16, 8), options) | cells(options)
     for name, draw in pictures.items():
-        path = options.folder / f"plot-{name}.png"
+        path = folder / f"plot-{name}.png"
         display = draw()
         display.figure_.savefig(path, dpi=80)
         plt.close(display.figure_)

@@ -17,6 +17,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
         ("bench_engine.py", "lbarn fast"),
         ("bench_histogram.py", "row-features"),
         ("bench_network.py", "nats per test row"),
+        ("gallery.py", "plot-surprise-bars.png"),
     ],
 )
 def test_a_benchmark_runs_on_tiny_data(script: str, says: str, tmp_path: Path) -> None:

@@ -161,9 +161,10 @@ class _Report:
 
     @cached_property
     def names(self) -> list[str]:
-        plain = self.model._kind.names is None
         names = column_names(self.model, self.shape)
-        return [f"pixel {name}" for name in names] if self.shape and plain else names
+        if self.model._kind.names is not None:
+            return names
+        return [f"{'pixel' if self.shape else 'column'} {name}" for name in names]
 
     @cached_property
     def halves(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -232,9 +233,9 @@ class _Report:
 
     def facts(self) -> list[tuple[str, str]]:
         rows, missing = self.rows, self.rows.missing
-        shown = f"{rows.n_given:,}" if rows.n_given == len(rows) else f"{len(rows):,} of {rows.n_given:,}"
+        chosen = "" if rows.n_given == len(rows) else f", {len(rows):,} of them looked at"
         return [
-            ("rows looked at", shown),
+            (f"rows{chosen}", f"{rows.n_given:,}"),
             ("columns", f"{self.model.n_features_in_:,}"),
             ("share of ones", f"{rows.bits[~missing].mean():.1%}"),
             ("missing values", f"{missing.mean():.1%}" if missing.any() else "none"),
@@ -310,7 +311,7 @@ class _Report:
             lines.append(
                 {"column": self.names[i], "predictor": self.names[j], "share": f"{share:.1%}", "equal": f"{equal:.0%}"}
             )
-        shown = 60 if self.shape else 15
+        shown = max(60, len(self.names) // 4) if self.shape else 15
         alt = "A graph of the strongest dependencies. " + "; ".join(
             f"{line['column']} with {line['predictor']}" for line in lines[:5]
         )
