@@ -71,10 +71,8 @@ def cells(options: argparse.Namespace) -> dict[str, Callable[[], Any]]:
     strangest = int(model.score_samples(test).argmin())
     return {
         "samples-strips": lambda: SamplesDisplay.from_estimator(model, train, n_samples=5),
-        "trees-bars": lambda: TreeCountsDisplay.from_estimator(model),
         "importance-bars": lambda: ImportanceDisplay.from_estimator(model, "worst area", n_shown=8),
         "graph-circle": lambda: DependencyGraphDisplay.from_estimator(model, n_pairs=30),
-        "order-bars": lambda: OrderDisplay.from_estimator(model),
         "reconstruction-strips": lambda: ReconstructionDisplay.from_estimator(model, test[:3], share=0.5),
         "surprise-bars": lambda: SurpriseDisplay.from_estimator(model, test, strangest, n_shown=8),
     }

@@ -289,7 +289,7 @@ class TestSurprise:
         ("a $x^ formula$", r"a \$x^ formula\$"),
         ("two\nlines", "two lines"),
         ("a bell \a", "a bell \N{REPLACEMENT CHARACTER}"),
-        ("x" * 40, "x" * 27 + "…"),
+        ("x" * 40, "x" * 23 + "…"),
     ],
 )
 def test_any_name_can_be_drawn(name: str, drawn: str) -> None:

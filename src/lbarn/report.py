@@ -82,13 +82,14 @@ def write_report(
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> import numpy as np
     >>> from lbarn import LBARN
     >>> X = np.repeat(np.random.default_rng(0).integers(0, 2, (400, 2)), 2, axis=1)
     >>> model = LBARN(max_leaf_nodes=2, learning_rate=0.3, max_iter=60, random_state=0).fit(X[:200])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_report(model, X[200:], f"{folder}/report.html", title="Four bits")
-    ...     page = open(f"{folder}/report.html").read()
+    ...     write_report(model, X[200:], Path(folder, "report.html"), title="Four bits")
+    ...     page = Path(folder, "report.html").read_text(encoding="utf-8")
     >>> "<title>Four bits</title>" in page
     True
     """
@@ -139,6 +140,8 @@ class _Rows:
         chunks = [(bits, missing) for _, bits, missing in model._read(table, reset=False).chunks()]
         holes = np.concatenate([np.zeros_like(bits) if missing is None else missing for bits, missing in chunks])
         filled = table
+        if holes.all():
+            raise ValueError("every value of X is missing; there is nothing to report on")
         if holes.any():
             if not hasattr(model, "impute"):
                 raise ValueError(f"X has missing values, which {type(model).__name__} cannot fill; give complete rows")
@@ -355,7 +358,7 @@ class _Report:
         )
 
         def histogram(ax: Axes) -> None:
-            ax.hist(scores, bins="auto" if np.ptp(scores) else 1, color="C0", alpha=0.8)
+            ax.hist(scores, bins=40, color="C0", alpha=0.8)
             for anomaly in found:
                 ax.axvline(anomaly.log_likelihood, color="C1", linewidth=1.5)
             ax.set(xlabel="log p of a row, nats", ylabel="rows")

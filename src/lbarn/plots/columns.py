@@ -15,7 +15,7 @@ from lbarn.rows import complete_chunks
 
 __all__ = ["checked_bits", "checked_shape", "column_names", "find_column", "shortened"]
 
-_LONGEST = 28  # letters of a name in a picture
+_LONGEST = 24  # letters of a name in a picture
 
 
 def column_names(model: Any, shape: tuple[int, int] | None = None) -> list[str]:

@@ -52,7 +52,7 @@ class DependencyGraphDisplay(Display):
     >>> X = np.repeat(np.random.default_rng(0).integers(0, 2, (200, 2)), 2, axis=1)
     >>> model = LBARN(max_leaf_nodes=2, learning_rate=0.3, max_iter=60, random_state=0).fit(X)
     >>> DependencyGraphDisplay.from_estimator(model, n_pairs=2).pairs.tolist()
-    [[3, 2], [1, 0]]
+    [[1, 0], [3, 2]]
     """
 
     pairs: NDArray[np.intp]
