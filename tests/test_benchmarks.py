@@ -21,6 +21,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
         ("bench_histogram.py", "row-features"),
         ("bench_imputation.py", "log-loss, nats per bit"),
         ("bench_network.py", "nats per test row"),
+        ("gallery.py", "plot-surprise-bars.png"),
         ("bench_reconstruction.py", "likeliest"),
         ("bench_synthesis.py", "training rows"),
         ("irrelevant.py", "test, copy 3"),
