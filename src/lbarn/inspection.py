@@ -25,16 +25,17 @@ def describe(model: AutoregressiveNetwork | LBARNClassifier) -> dict[str, Any]:
     >>> found["kind"], found["columns"], found["trees"]["selected"]
     ('IndependentBits', 2, 2)
     """
-    parameters = {name: _plain(value) for name, value in model.get_params().items() if name not in _RUN_TIME}
-    about = {"kind": type(model).__name__, "columns": int(model.n_features_in_), "parameters": parameters}
+    about: dict[str, Any] = {"kind": type(model).__name__, "columns": int(model.n_features_in_)}
     if isinstance(model, LBARNClassifier):
         classes = zip(model.classes_, model.class_prior_, model.networks_)
         about["names"] = _names(model.networks_[0])
         about["classes"] = [
             {"label": _plain(label), "share": float(share), **_network(network)} for label, share, network in classes
         ]
-        return about
-    return {**about, "names": _names(model), **_network(model)}
+    else:
+        about |= {"names": _names(model), **_network(model)}
+    about["parameters"] = {name: _plain(value) for name, value in model.get_params().items() if name not in _RUN_TIME}
+    return about
 
 
 _RUN_TIME = ("n_jobs", "verbose", "warm_start")

@@ -18,7 +18,7 @@ from lbarn.checkpoint import write_atomically
 from lbarn.errors import TableFileError
 from lbarn.table import Kind, Table, read_table
 
-__all__ = ["TableFile", "read", "write"]
+__all__ = ["TableFile", "read", "to_csv", "write"]
 
 _CELLS = {"0": 0.0, "1": 1.0, "": np.nan, "na": np.nan, "null": np.nan, "false": 0.0, "true": 1.0}
 _COMMA, _NEWLINE, _ZERO = b",\n0"
@@ -42,7 +42,8 @@ class TableFile:
                 if missing is not None:
                     incomplete[start : start + len(missing)] = missing.any(axis=1)
         except ValueError as error:
-            raise TableFileError(f"{self.name}: {error}") from error
+            mended = str(error).replace("set binarize= to", "lbarn fit --binarize sets a")
+            raise TableFileError(f"{self.name}: {mended}") from error
         return incomplete
 
 
@@ -104,12 +105,9 @@ def read(
     return table
 
 
-def write(name: str | None, values: NDArray[Any], names: tuple[str, ...] | None = None) -> None:
-    """Write a table to a file, whole or not at all, in the format that its ending tells; None is standard output."""
-    if name is None:
-        sys.stdout.buffer.write(_csv(values, names))
-        return
-    make = _WRITERS.get(Path(name).suffix.lower(), _csv)
+def write(name: str, values: NDArray[Any], names: tuple[str, ...] | None = None) -> None:
+    """Write a table to a file, whole or not at all, in the format that its ending tells: CSV where that is no other."""
+    make = _WRITERS.get(Path(name).suffix.lower(), to_csv)
     write_atomically(Path(name), make(values, names))
 
 
@@ -122,7 +120,7 @@ def _read_csv(name: str, content: bytes, header: bool | None) -> TableFile:
     except UnicodeDecodeError:
         raise TableFileError(f"{name}: is not text; other formats are told by their ending") from None
     try:
-        first = next((row for row in csv.reader(io.StringIO(text)) if row), None)
+        first = next((row for row in csv.reader(io.StringIO(text), strict=True) if row), None)
     except csv.Error as error:
         raise TableFileError(f"{name}: is not CSV ({error})") from error
     if first is None:
@@ -155,7 +153,7 @@ def _plain_bits(content: bytes, header: bool) -> NDArray[np.uint8] | None:
 
 
 def _cells(name: str, text: str, header: bool, n_columns: int) -> NDArray[np.float64]:
-    reader = csv.reader(io.StringIO(text))
+    reader = csv.reader(io.StringIO(text), strict=True)
     rows = []
     try:
         for row in reader:
@@ -205,7 +203,8 @@ def _counts(cells: list[str]) -> bool:
     return len(cells) > 2 and cells == [str(j) for j in range(len(cells))]
 
 
-def _csv(values: NDArray[Any], names: tuple[str, ...] | None) -> bytes:
+def to_csv(values: NDArray[Any], names: tuple[str, ...] | None = None) -> bytes:
+    """A table as CSV: plain 0 and 1, or as many digits as a number has; a header where there are names."""
     head = io.StringIO()
     if names is not None:
         csv.writer(head, lineterminator="\n").writerow(names)
@@ -270,7 +269,7 @@ def _read_libsvm(name: str, n_columns: int | None) -> Any:
     try:
         return load_svmlight_file(name, n_features=n_columns)[0]
     except ValueError as error:
-        raise TableFileError(f"{name}: cannot be read as libsvm ({error})") from error
+        raise TableFileError(f"{name}: cannot be read as libsvm ({str(error)[:100]})") from error
 
 
 def _parquet(values: NDArray[Any], names: tuple[str, ...] | None) -> bytes:
@@ -307,7 +306,7 @@ def _libsvm(values: NDArray[Any], names: tuple[str, ...] | None) -> bytes:
     from sklearn.datasets import dump_svmlight_file
 
     file = io.BytesIO()
-    dump_svmlight_file(values, np.zeros(len(values), int), file, zero_based=False)
+    dump_svmlight_file(values.astype(np.float64), np.zeros(len(values), int), file, zero_based=False)
     return file.getvalue()
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from lbarn.commands.options import AsJson, Data, Header, Jobs, Model, Rows
-from lbarn.commands.terminal import check_output, say, show_json, waiting, writing
+from lbarn.commands.terminal import check_output, say, show_bytes, show_json, waiting, writing
 
 __all__ = ["compress", "decompress"]
 
@@ -43,10 +43,10 @@ def compress(
     rows = opened.complete_rows(data, header)
     with waiting("compressing"):
         content = opened.network.compress(rows)
-    with writing(out):
-        if out is None:
-            sys.stdout.buffer.write(content)
-        else:
+    if out is None:
+        show_bytes(content)
+    else:
+        with writing(out):
             write_atomically(Path(out), content)
     n = rows.shape[0]
     if as_json:

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lbarn import tablefile
-from lbarn.commands.terminal import waiting, writing
+from lbarn.commands.terminal import show_bytes, waiting, writing
 from lbarn.errors import TableFileError
 from lbarn.network import LBARN
 from lbarn.opening import load
 from lbarn.table import Kind
 from lbarn.tablefile import TableFile
 
-__all__ = ["OpenedModel", "aligned", "read", "read_weights", "with_names"]
+__all__ = ["OpenedModel", "aligned", "read", "read_weights", "with_names", "write"]
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,7 @@ class OpenedModel:
         return values
 
     def write(self, out: str | None, rows: NDArray[Any]) -> None:
-        with writing(out):
-            tablefile.write(out, rows, self.names)
+        write(out, rows, self.names)
 
     def column_name(self, j: int) -> str | int:
         return j if self.names is None else self.names[j]
@@ -69,6 +68,15 @@ def with_names(model: LBARN, names: tuple[str, ...] | None) -> LBARN:
 def read(data: str, header: bool | None, n_columns: int | None = None, *, default_part: str = "test") -> TableFile:
     with waiting(f"reading {data}"):
         return tablefile.read(data, header=header, n_columns=n_columns, default_part=default_part)
+
+
+def write(out: str | None, values: NDArray[Any], names: tuple[str, ...] | None = None) -> None:
+    """To a file, or to standard output as CSV."""
+    if out is None:
+        show_bytes(tablefile.to_csv(values, names))
+    else:
+        with writing(out):
+            tablefile.write(out, values, names)
 
 
 def aligned(table: TableFile, names: tuple[str, ...] | None, n_columns: int) -> TableFile:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from lbarn.commands.options import AsJson, Data, Header, Jobs, Model, Particles, Rows, Seed
-from lbarn.commands.terminal import check_output, say, show, show_json, slices, waiting, writing
+from lbarn.commands.terminal import check_output, say, show, show_json, slices, waiting
 
 __all__ = ["score"]
 
@@ -34,8 +34,7 @@ def score(
     """
     import numpy as np
 
-    from lbarn import tablefile
-    from lbarn.commands.openedmodel import OpenedModel
+    from lbarn.commands.openedmodel import OpenedModel, write
 
     check_output(out)
     opened = OpenedModel.open(model, n_jobs)
@@ -52,12 +51,11 @@ def score(
             done(len(holes))
     average, error = float(scores.mean()), float(scores.std(ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else None
     summary = {"rows": len(scores), "mean": average, "standard_error": error}
-    line = f"mean {average:.4f}" + ("" if error is None else f" ± {error:.4f}") + f" nats, {len(scores):,} rows"
+    line = f"mean {average:.4f}" + ("" if error is None else f" +- {error:.4f}") + f" nats, {len(scores):,} rows"
     if as_json:
         show_json(summary if mean else {**summary, "log_likelihood": scores.tolist()})
     elif mean:
         show(line)
     else:
-        with writing(out):
-            tablefile.write(out, scores[:, None])
+        write(out, scores[:, None])
         say(line)

@@ -11,20 +11,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["check_output", "say", "show", "show_json", "slices", "waiting", "writing"]
+__all__ = ["check_output", "say", "show", "show_bytes", "show_json", "slices", "waiting", "writing"]
 
 _PATIENCE = 2.0  # seconds without a bar
 
 
 def say(text: str) -> None:
     """One line to standard error, whatever the text."""
-    print(" ".join(text.split()), file=sys.stderr, flush=True)
+    line = " ".join(text.split())
+    print("".join(c if c.isprintable() else "?" for c in line), file=sys.stderr, flush=True)
 
 
 def show(text: str) -> None:
-    """A result, to standard output."""
-    with writing(None):
-        print(text)
+    """A result, to standard output; what the terminal cannot show is escaped."""
+    show_bytes(f"{text}\n".encode(sys.stdout.encoding, "backslashreplace"))
 
 
 def show_json(value: Any) -> None:
@@ -73,6 +73,14 @@ def check_output(name: str | None) -> None:
         raise ValueError(f"{name}: cannot be written, {path.parent} is not a folder")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise ValueError(f"{name}: cannot be written (Permission denied)")
+
+
+def show_bytes(content: bytes) -> None:
+    """A result that is not text, to standard output."""
+    with writing(None):
+        rest = memoryview(content)
+        while rest:  # an unbuffered stream (python -u) may take a part only, and not say so
+            rest = rest[sys.stdout.buffer.write(rest) :]
 
 
 @contextmanager
