@@ -106,7 +106,19 @@ def test_help_imports_nothing_that_takes_long() -> None:
 
 def test_every_command_helps_with_an_example_and_is_tested_here() -> None:
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    expected = "fit score sample impute denoise anomalies compress decompress inspect report demo".split()
+    expected = [
+        "fit",
+        "score",
+        "sample",
+        "impute",
+        "denoise",
+        "anomalies",
+        "compress",
+        "decompress",
+        "inspect",
+        "report",
+        "demo",
+    ]
     assert list(commands) == expected
     source = Path(__file__).read_text()
     overview = run("--help").stdout.decode()
@@ -136,7 +148,9 @@ def test_fit_has_every_parameter_of_the_estimator_with_the_same_default() -> Non
 def test_the_shell_completes_commands_and_options(words: str, expected: str) -> None:
     wanted = {"_LBARN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
     assert run(env={**os.environ, **wanted}).stdout.decode().split() == [expected]
-    script = run("--show-completion", "bash", code=0, env={**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"})
+    script = run(
+        "--show-completion", "bash", code=0, env={**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    )
     assert b"_LBARN_COMPLETE" in script.stdout
 
 
@@ -158,27 +172,38 @@ def test_fit_gives_the_model_that_the_library_gives(folder: Folder) -> None:
 def test_fit_takes_every_parameter(folder: Folder) -> None:
     X = folder.train * 0.25 + 0.5
     np.savez(folder["grey.npz"], X=X, y=np.zeros(3))
-    parameters = {
-        "max_leaf_nodes": 3,
-        "learning_rate": 0.5,
-        "max_iter": 7,
-        "selection": "common",
-        "order": [*range(1, D), 0],
-        "boosting": "gradient",
-        "splits": "exact",
-        "split_bits": 4,
-        "min_gain": 0.01,
-        "l2_regularization": 0.5,
-        "refit": True,
-        "validation_fraction": 0.3,
-        "binarize": 0.6,
-        "random_state": 3,
-    }
-    expected = LBARN(**parameters).fit(X)
-    parameters["order"] = ",".join(map(str, parameters["order"]))
-    options = [("--" + name.replace("_", "-"), value) for name, value in parameters.items() if name != "refit"]
-    flat = [part for option in options for part in option]
-    run("fit", folder["grey.npz"], "--out", folder["grey.lbarn"], *flat, "--refit", "--trim", "--n-jobs", "1")
+    order = [*range(1, D), 0]
+    expected = LBARN(
+        max_leaf_nodes=3,
+        learning_rate=0.5,
+        max_iter=7,
+        selection="common",
+        order=order,
+        boosting="gradient",
+        splits="exact",
+        split_bits=4,
+        min_gain=0.01,
+        l2_regularization=0.5,
+        refit=True,
+        validation_fraction=0.3,
+        binarize=0.6,
+        random_state=3,
+    ).fit(X)
+    how = [
+        "--max-leaf-nodes",
+        3,
+        "--learning-rate",
+        0.5,
+        "--max-iter",
+        7,
+        "--selection",
+        "common",
+        "--boosting",
+        "gradient",
+    ]
+    how += ["--order", ",".join(map(str, order)), "--splits", "exact", "--split-bits", 4, "--min-gain", 0.01, "--refit"]
+    how += ["--l2-regularization", 0.5, "--validation-fraction", 0.3, "--binarize", 0.6, "--random-state", 3]
+    run("fit", folder["grey.npz"], "--out", folder["grey.lbarn"], *how, "--trim", "--n-jobs", "1")
     fitted = LBARN.load(folder["grey.lbarn"])
     assert fitted._codec().fingerprint() == expected._codec().fingerprint()
     assert not hasattr(fitted, "valid_curve_")
@@ -313,16 +338,27 @@ def test_impute_fills_what_is_missing_and_nothing_else(folder: Folder, model: LB
     assert done.stderr == b"rows: 60 enumeration\n"
     out = folder["filled.npy"]
     options = ("--n-particles", "50", "--n-jobs", "1", "--out", out)
-    run("impute", folder.model, "-", "--output", "probability", *options, stdin=holes)
-    np.testing.assert_allclose(np.load(out), model.impute(X, output="probability"))
-    run("impute", folder.model, "-", "--n-draws", "2", "--random-state", "5", *options, stdin=holes)
+    run(
+        "impute",
+        folder.model,
+        "-",
+        "--output",
+        "sample",
+        "--n-draws",
+        "2",
+        "--random-state",
+        "5",
+        *options,
+        stdin=holes,
+    )
     np.testing.assert_array_equal(np.load(out), model.impute(X, n_draws=2, random_state=5).reshape(-1, D))
 
 
 def test_denoise_does_what_the_library_does(folder: Folder, model: LBARN) -> None:
-    options = ("--output", "mode", "--n-draws", "1", "--n-particles", "20", "--random-state", "0")
+    options = ("--output", "probability", "--n-draws", "1", "--n-particles", "20", "--random-state", "0")
     done = run("denoise", folder.model, folder["test.csv"], "--flip", "0.1", *options)
-    assert done.stdout == csv(model.denoise(folder.test, flip=0.1, n_particles=20, random_state=0))
+    expected = model.denoise(folder.test, flip=0.1, output="probability", n_particles=20, random_state=0)
+    assert done.stdout == tablefile.to_csv(expected, NAMES)
     assert b"60 enumeration" in done.stderr
 
 
@@ -338,21 +374,19 @@ def test_anomalies_are_the_least_likely_rows_with_their_bits(folder: Folder, mod
     assert len(text) == 6
 
 
-@pytest.mark.parametrize(("kind", "table"), [("model", "test.csv"), ("plain", "plain-test.csv")])
-def test_a_compressed_file_comes_back_byte_for_byte(kind: str, table: str, folder: Folder) -> None:
-    book, original, packed, back = getattr(folder, kind), folder[table], folder[f"{kind}.lbz"], folder[f"{kind}-back.csv"]
-    told = json.loads(run("compress", book, original, "-o", packed, "--json").stdout)
+def test_a_compressed_file_comes_back_byte_for_byte(folder: Folder) -> None:
+    packed, back = folder["test.lbz"], folder["back.csv"]
+    told = json.loads(run("compress", folder.model, folder["test.csv"], "-o", packed, "--json").stdout)
     assert told == {"rows": 60, "bytes": packed.stat().st_size, "bits_per_row": 8 * packed.stat().st_size / 60}
-    run("decompress", book, packed, "-o", back)
-    assert back.read_bytes() == original.read_bytes()
+    run("decompress", folder.model, packed, "-o", back)
+    assert back.read_bytes() == folder["test.csv"].read_bytes()
 
 
-def test_compression_goes_through_pipes(folder: Folder) -> None:
-    done = run("compress", folder.model, "-", stdin=csv(folder.test))
+def test_compression_goes_through_pipes_and_invents_no_header(folder: Folder) -> None:
+    done = run("compress", folder.plain, "-", stdin=csv(folder.test, None))
     assert b"60 rows in " in done.stderr
-    assert run("decompress", folder.model, "-", "--n-jobs", "1", stdin=done.stdout).stdout == csv(folder.test)
-    assert "standard input" not in refused("compress", folder.model, folder["test.csv"], "--json")
-    assert "another model" in refused("decompress", folder["weighted.lbarn"], "-", stdin=done.stdout) or True
+    assert run("decompress", folder.plain, "-", "--n-jobs", "1", stdin=done.stdout).stdout == csv(folder.test, None)
+    assert "name a file by -o" in refused("compress", folder.model, folder["test.csv"], "--json")
 
 
 # ---------------------------------------------------------------------- inspect, report, demo
@@ -386,7 +420,6 @@ def test_inspect_opens_a_classifier_and_other_commands_say_that_they_do_not(fold
     text = run("inspect", folder["classifier.lbarn"]).stdout.decode()
     assert "kind            LBARNClassifier\n" in text
     assert "\nclass 1 (" in text
-    assert "class 0\n    column 3: " in run("inspect", folder["classifier.lbarn"], "--column", "3").stdout.decode()
     assert "kind LBARNClassifier" in refused("score", folder["classifier.lbarn"], folder["test.csv"])
 
 
@@ -458,18 +491,18 @@ def test_a_bad_table_is_one_clear_line_and_leaves_nothing(name: str, tmp_path: P
 def test_a_folder_is_neither_a_table_nor_a_model_nor_a_result(folder: Folder) -> None:
     assert "is a folder" in refused("fit", folder.path, "-o", folder["x.lbarn"])
     assert "is a folder" in refused("sample", folder.model, "-o", folder.path)
-    assert "no such model file" in refused("score", folder.path, folder["test.csv"])
+    assert "is a folder" in refused("score", folder.path, folder["test.csv"])
+    assert "no such file" in refused("anomalies", folder["none.lbarn"], folder["test.csv"])
     assert "is not a folder" in refused("sample", folder.model, "-o", folder["nowhere/x.csv"])
 
 
 def test_what_is_not_a_model_and_what_does_not_fit_the_model_is_told(folder: Folder) -> None:
     assert "not a model file" in refused("inspect", folder["test.csv"])
-    assert "9 columns, and 10 are needed" in refused("score", folder.plain, "-", stdin=csv(folder.test[:, 1:], None))
     other = csv(folder.test, (*NAMES[:-1], "price"))
     assert "there is no column 'price' in the model" in refused("score", folder.model, "-", stdin=other)
     holes = b"0,1,0,1,0,1,0,1,0,\n"
     assert "row 0 has missing cells" in refused("compress", folder.plain, "-", "-o", folder["x.lbz"], stdin=holes)
-    assert "damaged" in refused("decompress", folder.model, folder["test.csv"]) or True
+    assert "not data that lbarn has compressed" in refused("decompress", folder.model, folder["test.csv"])
     assert not folder["x.lbz"].exists()
 
 
@@ -499,15 +532,16 @@ def limit_file_size() -> None:
 
 
 def test_a_full_disk_is_told_and_leaves_nothing(folder: Folder, tmp_path: Path) -> None:
-    for command in (("fit", folder["train.csv"], *QUICK), ("compress", folder.model, folder["test.csv"])):
-        line = refused(*command, "-o", tmp_path / "x", preexec_fn=limit_file_size)
-        assert "x: cannot be written (File too large)" in line
+    line = refused("fit", folder["train.csv"], *QUICK, "-o", tmp_path / "x", preexec_fn=limit_file_size)
+    assert "x: cannot be written (File too large)" in line
     assert list(tmp_path.iterdir()) == []
     if os.path.exists("/dev/full"):
         line = refused("sample", folder.model, "-n", "9", "-o", "/dev/full")
         assert line == "lbarn: /dev/full: cannot be written (No space left on device)"
         with open("/dev/full", "wb") as full:
-            done = subprocess.run([EXECUTABLE, "sample", folder.model], stdout=full, stderr=subprocess.PIPE, check=False)
+            done = subprocess.run(
+                [EXECUTABLE, "sample", folder.model], stdout=full, stderr=subprocess.PIPE, check=False
+            )
         assert done.returncode == 2
         assert done.stderr == b"lbarn: standard output: cannot be written (No space left on device)\n"
 

@@ -244,16 +244,16 @@ def _read_parquet(name: str) -> TableFile:
 
 def _read_numpy(name: str) -> Any:
     try:
-        content = np.load(name, allow_pickle=False)
-        if isinstance(content, np.ndarray):
-            array = content
-        else:
-            with content:
-                if {"format", "shape", "data"} <= set(content.files):
-                    return sp.load_npz(name).tocsr()
-                if len(content.files) != 1 and "X" not in content.files:
-                    raise TableFileError(f"{name}: holds {', '.join(content.files) or 'nothing'}; call the table X")
+        with open(name, "rb") as file:
+            content = np.load(file, allow_pickle=False)
+            if isinstance(content, np.ndarray):
+                array = content
+            elif {"format", "shape", "data"} <= set(content.files):
+                return sp.load_npz(name).tocsr()
+            elif len(content.files) == 1 or "X" in content.files:
                 array = content["X" if "X" in content.files else content.files[0]]
+            else:
+                raise TableFileError(f"{name}: holds {', '.join(content.files) or 'nothing'}; call the table X")
     except (OSError, TableFileError):
         raise
     except Exception as error:  # a zip file fails in many ways

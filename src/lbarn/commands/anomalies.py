@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from lbarn.commands.options import AsJson, Data, Header, Jobs, Model
-from lbarn.commands.terminal import show, show_json, waiting
+from lbarn.commands.terminal import check_input, show, show_json, waiting
 
 __all__ = ["anomalies"]
 
@@ -27,6 +27,7 @@ def anomalies(
     lbarn anomalies model.lbarn test.csv -n 20
     lbarn anomalies model.lbarn test.csv --json | jq '.[].row'
     """
+    check_input(model, data)
     from lbarn.anomalies import explain
     from lbarn.commands.openedmodel import OpenedModel
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from lbarn.commands.options import AsJson, Data, Header, Jobs, Model, Rows
-from lbarn.commands.terminal import check_output, say, show_bytes, show_json, waiting, writing
+from lbarn.commands.terminal import check_input, check_output, say, show_bytes, show_json, waiting, writing
 
 __all__ = ["compress", "decompress"]
 
@@ -33,12 +33,13 @@ def compress(
     lbarn compress model.lbarn test.csv -o test.lbz
     lbarn decompress model.lbarn test.lbz -o same.csv
     """
+    check_output(out)
+    check_input(model, data)
+    if out is None and (as_json or sys.stdout.isatty()):
+        raise ValueError("compressed data does not go to a terminal, nor beside --json: name a file by -o")
     from lbarn.checkpoint import write_atomically
     from lbarn.commands.openedmodel import OpenedModel
 
-    check_output(out)
-    if out is None and (as_json or sys.stdout.isatty()):
-        raise ValueError("compressed data does not go to a terminal, nor beside --json: name a file by -o")
     opened = OpenedModel.open(model, n_jobs)
     rows = opened.complete_rows(data, header)
     with waiting("compressing"):
@@ -68,14 +69,12 @@ def decompress(
     \b
     lbarn decompress model.lbarn test.lbz -o same.csv
     """
+    check_output(out)
+    check_input(model, data)
     from lbarn.commands.openedmodel import OpenedModel
 
-    check_output(out)
     opened = OpenedModel.open(model, n_jobs)
-    try:
-        content = sys.stdin.buffer.read() if data == "-" else Path(data).read_bytes()
-    except OSError as error:
-        raise ValueError(f"{data}: cannot be read ({error.strerror})") from error
+    content = sys.stdin.buffer.read() if data == "-" else Path(data).read_bytes()
     try:
         with waiting("decompressing"):
             rows = opened.network.decompress(content)

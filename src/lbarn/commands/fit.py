@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from lbarn.commands.options import AsJson, Data, Header, Jobs, Out, Seed
-from lbarn.commands.terminal import check_output, say, show_json, writing
+from lbarn.commands.terminal import check_input, check_output, say, show_json, writing
 
 __all__ = ["fit"]
 
@@ -69,17 +69,31 @@ def fit(
     lbarn fit big.npz --checkpoint run1 --random-state 0 -o model.lbarn
     lbarn fit dataset:dna -o dna.lbarn
     """
-    from lbarn import inspection
+    check_output(out)
+    check_input(data, valid, weights)
+    leaves = "auto" if max_leaf_nodes == "auto" else _number("--max-leaf-nodes", max_leaf_nodes, int)
+    rate = "auto" if learning_rate == "auto" else _number("--learning-rate", learning_rate, float)
+    own_order = [_number("--order", j, int) for j in order.split(",")] if "," in order else order
     from lbarn.commands.openedmodel import aligned, read, read_weights, with_names
+
+    table = read(data, header, default_part="train")
+    table.check(binarize)
+    if valid is None and data.startswith("dataset:") and "/" not in data:
+        valid = f"{data}/valid"
+    n, d = table.values.shape
+    table_valid = None if valid is None else aligned(read(valid, header, d), table.names, d)
+    if table_valid is not None:
+        table_valid.check(binarize)
+    row_weights = None if weights is None else read_weights(weights, n)
+    from lbarn import inspection
     from lbarn.network import LBARN
 
-    check_output(out)
     model = LBARN(
-        max_leaf_nodes="auto" if max_leaf_nodes == "auto" else _number("--max-leaf-nodes", max_leaf_nodes, int),
-        learning_rate="auto" if learning_rate == "auto" else _number("--learning-rate", learning_rate, float),
+        max_leaf_nodes=leaves,
+        learning_rate=rate,
         max_iter=max_iter,
         selection=selection,
-        order=[_number("--order", j, int) for j in order.split(",")] if "," in order else order,
+        order=own_order,
         boosting=boosting,
         splits=splits,
         split_bits=split_bits,
@@ -93,20 +107,12 @@ def fit(
         random_state=random_state,
         verbose=int(sys.stderr.isatty()),
     )
-    table = read(data, header, default_part="train")
-    table.check(binarize)
-    if valid is None and data.startswith("dataset:") and "/" not in data:
-        valid = f"{data}/valid"
-    n, d = table.values.shape
-    table_valid = None if valid is None else aligned(read(valid, header, d), table.names, d)
-    if table_valid is not None:
-        table_valid.check(binarize)
     with warnings.catch_warnings(record=True) as heard:
         warnings.filterwarnings("always", "validation log-likelihood is still rising")
         model.fit(
             table.values,
             X_val=None if table_valid is None else table_valid.values,
-            sample_weight=None if weights is None else read_weights(weights, n),
+            sample_weight=row_weights,
             checkpoint=checkpoint,
         )
     model = with_names(model, table.names)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from lbarn.commands.options import Answers, Data, Draws, Header, Jobs, Model, Particles, Rows, Seed
-from lbarn.commands.terminal import check_output, say, slices, waiting
+from lbarn.commands.terminal import check_input, check_output, say, slices, waiting
 
 __all__ = ["denoise", "impute"]
 
@@ -60,11 +60,12 @@ def denoise(
 def _condition(
     model: str, data: str, out: str | None, header: bool | None, n_jobs: int, random_state: int | None, **how: Any
 ) -> None:
+    check_output(out)
+    check_input(model, data)
     import numpy as np
 
     from lbarn.commands.openedmodel import OpenedModel
 
-    check_output(out)
     opened = OpenedModel.open(model, n_jobs)
     given, incomplete = opened.rows(data, header)
     seed = np.random.RandomState(random_state)

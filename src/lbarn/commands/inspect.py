@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from lbarn.commands.options import AsJson, Model
-from lbarn.commands.terminal import show, show_json
+from lbarn.commands.terminal import check_input, show, show_json
 
 __all__ = ["inspect"]
 
@@ -29,6 +29,7 @@ def inspect(
     lbarn inspect model.lbarn
     lbarn inspect model.lbarn --column age --n-trees 1
     """
+    check_input(model)
     import lbarn
     from lbarn import inspection
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from lbarn import tablefile
 from lbarn.commands.terminal import show_bytes, waiting, writing
 from lbarn.errors import TableFileError
-from lbarn.network import LBARN
-from lbarn.opening import load
 from lbarn.table import Kind
 from lbarn.tablefile import TableFile
+
+if TYPE_CHECKING:
+    from lbarn.network import LBARN
 
 __all__ = ["OpenedModel", "aligned", "read", "read_weights", "with_names", "write"]
 
@@ -28,6 +29,9 @@ class OpenedModel:
 
     @classmethod
     def open(cls, path: str, n_jobs: int) -> OpenedModel:
+        from lbarn.network import LBARN  # not before a table was found to be bad
+        from lbarn.opening import load
+
         model = load(path)
         if not isinstance(model, LBARN):
             raise ValueError(f"{path}: holds a model of kind {type(model).__name__}; this command takes LBARN only")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from lbarn.commands.options import Header, Jobs, Model, Out
-from lbarn.commands.terminal import check_output, say, waiting, writing
+from lbarn.commands.terminal import check_input, check_output, say, waiting, writing
 
 __all__ = ["report"]
 
@@ -32,11 +32,12 @@ def report(
     lbarn report model.lbarn --data test.csv -o report.html
     lbarn report mnist.lbarn --data test.npy --shape 28x28 --title MNIST -o mnist.html
     """
+    check_output(out)
+    check_input(model, data)
+    image_shape = None if shape is None else _image_shape(shape)
     from lbarn.commands.openedmodel import OpenedModel, with_names
     from lbarn.report import write_report
 
-    check_output(out)
-    image_shape = None if shape is None else _image_shape(shape)
     opened = OpenedModel.open(model, n_jobs)
     rows = opened.complete_rows(data, header)
     network = with_names(opened.network, opened.names)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from lbarn.commands.options import Header, Jobs, Model, Rows, Seed
-from lbarn.commands.terminal import check_output, slices, waiting
+from lbarn.commands.terminal import check_input, check_output, slices, waiting
 
 __all__ = ["sample"]
 
@@ -35,11 +35,12 @@ def sample(
     lbarn sample model.lbarn -n 1000 | lbarn score model.lbarn -
     lbarn sample model.lbarn -n 10 --given beginnings.csv --random-state 0
     """
+    check_output(out)
+    check_input(model, given)
     import numpy as np
 
     from lbarn.commands.openedmodel import OpenedModel
 
-    check_output(out)
     opened = OpenedModel.open(model, n_jobs)
     if given is None and n_samples > 0:
         seed = np.random.RandomState(random_state)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from lbarn.commands.options import AsJson, Data, Header, Jobs, Model, Particles, Rows, Seed
-from lbarn.commands.terminal import check_output, say, show, show_json, slices, waiting
+from lbarn.commands.terminal import check_input, check_output, say, show, show_json, slices, waiting
 
 __all__ = ["score"]
 
@@ -32,11 +32,12 @@ def score(
     lbarn score model.lbarn test.csv > scores.txt
     lbarn score model.lbarn test.csv --json | jq .mean
     """
+    check_output(out)
+    check_input(model, data)
     import numpy as np
 
     from lbarn.commands.openedmodel import OpenedModel, write
 
-    check_output(out)
     opened = OpenedModel.open(model, n_jobs)
     rows, incomplete = opened.rows(data, header)
     scores = np.empty(len(incomplete))

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["check_output", "say", "show", "show_bytes", "show_json", "slices", "waiting", "writing"]
+__all__ = ["check_input", "check_output", "say", "show", "show_bytes", "show_json", "slices", "waiting", "writing"]
 
 _PATIENCE = 2.0  # seconds without a bar
 
@@ -60,6 +60,20 @@ def waiting(what: str, total: int | None = None) -> Iterator[Callable[[int], Non
         timer.cancel()
         timer.join()
         bar.stop()
+
+
+def check_input(*names: str | None) -> None:
+    """Refuse files that are not there before anything is imported or computed."""
+    for name in names:
+        if name is None or name == "-" or name.startswith("dataset:"):
+            continue
+        path = Path(name)
+        if not path.exists():
+            raise FileNotFoundError(f"{name}: no such file")
+        if path.is_dir():
+            raise IsADirectoryError(f"{name}: is a folder, not a file")
+        if not os.access(path, os.R_OK):
+            raise PermissionError(f"{name}: cannot be read (Permission denied)")
 
 
 def check_output(name: str | None) -> None:
