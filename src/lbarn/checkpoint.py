@@ -22,9 +22,18 @@ _VERSION = 1
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write under a temporary name, then rename: whoever looks sees all of it or nothing."""
+    """Write under a temporary name, then rename: whoever looks sees all of it or nothing.
+
+    A device or a pipe is written to as it is, and a link stays one.
+    """
+    if path.exists() and not path.is_file():
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a folder; name a file in it")
+        path.write_bytes(content)
+        return
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path.parent} is not a folder: {path} cannot be written there")
+    path = path.resolve()
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb") as file:
