@@ -1,9 +1,10 @@
 """The joint distribution of many binary variables, exactly and fast, by boosted trees."""
 
+from lbarn import datasets
 from lbarn._core import simd_path
 from lbarn.anomalies import LBARNOutlierDetector
 from lbarn.classifier import LBARNClassifier
-from lbarn.errors import CheckpointError, CompressedDataError, ModelFileError
+from lbarn.errors import CheckpointError, CompressedDataError, DatasetError, ModelFileError
 from lbarn.imputer import LBARNImputer
 from lbarn.load import load
 from lbarn.network import LBARN
@@ -13,10 +14,12 @@ __all__ = [
     "LBARN",
     "CheckpointError",
     "CompressedDataError",
+    "DatasetError",
     "LBARNClassifier",
     "LBARNImputer",
     "LBARNOutlierDetector",
     "ModelFileError",
+    "datasets",
     "fidelity",
     "load",
     "simd_path",
