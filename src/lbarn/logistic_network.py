@@ -9,7 +9,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky, solve_triangular
-from scipy.special import expit, log_expit
+from scipy.special import expit, log_expit, logit
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -129,6 +129,7 @@ class LogisticNetwork(DensityMixin, BaseEstimator):
         D = valid.shape[1]
         blocks = [slice(start, min(start + _COLUMNS_AT_ONCE, D)) for start in range(0, D, _COLUMNS_AT_ONCE)]
         parameters, best = np.zeros((D + 1, D), np.float32), -np.inf
+        parameters[0] = logit(regressions.column_means())
         for strength in strengths.tolist():
             with threadpool_limits(1, user_api="blas"):  # the threads are over blocks
                 solved = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
@@ -194,6 +195,10 @@ class _Regressions:
         weighted = self.X if self.weight is None else self.weight * self.X
         self.gram = (self.X.T @ weighted).astype(float)
 
+    def column_means(self) -> Floats:
+        """Half a pseudocount on either side."""
+        return (self.gram[0, 1:] + 0.5) / (self.gram[0, 0] + 1)
+
     def solve(self, block: slice, W: Singles, strength: float, tol: float) -> Singles:
         """The parameters, (inputs, columns), that minimise the penalised loss; ``W`` is where to start."""
         X, target = self.X[:, : block.stop], self.X[:, block.start + 1 : block.stop + 1]
@@ -205,7 +210,7 @@ class _Regressions:
         for _ in range(_MAX_NEWTON_STEPS):
             p = expit(log_odds)
             gradient = np.where(mask, X.T @ self._weighted(p - target) + penalty * W, 0)
-            step = self._newton_step(X, gradient, self._weighted(p * (1 - p)), penalty, mask)
+            step = self._newton_step(X, gradient, self._weighted(p * (1 - p)), penalty, mask, tol)
             promised = -np.einsum("ij,ij->j", gradient, step) / 2
             if (promised < tol * len(X)).all():
                 break
@@ -221,15 +226,15 @@ class _Regressions:
         return W
 
     def _newton_step(
-        self, X: Singles, gradient: Singles, curvature: Singles, penalty: Singles, mask: NDArray[np.bool_]
+        self, X: Singles, gradient: Singles, curvature: Singles, penalty: Singles, mask: NDArray[np.bool_], tol: float
     ) -> Singles:
         """Minus the inverse of every column's Hessian times its gradient."""
         k = X.shape[1]
-        near = self.gram[:k, :k] * curvature.mean(dtype=float) + np.diag(penalty[:, 0])
         return _conjugate_gradients(
             lambda V: np.where(mask, X.T @ (curvature * (X @ V)) + penalty * V, 0),
             -gradient,
-            _Preconditioner(near, mask),
+            _Preconditioner(self.gram[:k, :k], curvature.mean(axis=0, dtype=float), penalty, mask),
+            enough=tol * len(X),
         )
 
     def _loss(self, log_odds: Singles, target: Singles, W: Singles, penalty: Singles) -> Floats:
@@ -242,28 +247,38 @@ class _Regressions:
 
 
 class _Preconditioner:
-    """Solves ``matrix[:k, :k] u = g`` for every column, ``k`` being the number of its inputs.
+    """Solves ``(curvature gram + penalty)[:k, :k] u = g`` for every column, ``k`` being the number of its inputs.
 
-    One Cholesky factor does for all of them, since that of a leading block is the leading block of the factor.
+    One Cholesky factor does for all columns of about the same curvature, since that of a leading block is the leading
+    block of the factor.
     """
 
-    def __init__(self, matrix: Floats, mask: NDArray[np.bool_]) -> None:
-        self.factor, self.mask = cholesky(matrix, lower=True).astype(np.float32), mask
+    def __init__(self, gram: Floats, curvature: Floats, penalty: Singles, mask: NDArray[np.bool_]) -> None:
+        self.mask = mask
+        powers = np.rint(np.log2(curvature.clip(1e-6)))
+        self.factors = [
+            (powers == power, cholesky(gram * 2.0**power + np.diag(penalty[:, 0]), lower=True).astype(np.float32))
+            for power in np.unique(powers)
+        ]
 
     def __call__(self, g: Singles) -> Singles:
-        forward = np.where(self.mask, solve_triangular(self.factor, g, lower=True, check_finite=False), 0)
-        return solve_triangular(self.factor, forward, lower=True, trans="T", check_finite=False)
+        u = np.empty_like(g)
+        for columns, factor in self.factors:
+            forward = solve_triangular(factor, g[:, columns], lower=True, check_finite=False)
+            forward[~self.mask[:, columns]] = 0
+            u[:, columns] = solve_triangular(factor, forward, lower=True, trans="T", check_finite=False)
+        return u
 
 
 def _conjugate_gradients(
-    multiply: Callable[[Singles], Singles], g: Singles, precondition: Callable[[Singles], Singles]
+    multiply: Callable[[Singles], Singles], g: Singles, precondition: Callable[[Singles], Singles], enough: float
 ) -> Singles:
-    """Solves ``multiply(x) = g``, every column a system of its own, to a tenth of where it starts."""
+    """Solves ``multiply(x) = g``, every column a system of its own, to a tenth of where it starts or to ``enough``."""
     x, residual, scaled = np.zeros_like(g), g, precondition(g)
     direction = scaled
     start = size = np.einsum("ij,ij->j", residual, scaled)
     for _ in range(_MAX_CONJUGATE_STEPS):
-        if (size <= 0.01 * start).all():
+        if (size <= np.maximum(0.01 * start, enough)).all():
             break
         image = multiply(direction)
         length = size / np.maximum(np.einsum("ij,ij->j", direction, image), np.finfo(np.float32).tiny)
