@@ -7,11 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lbarn import datasets
     from lbarn._core import simd_path
     from lbarn.anomalies import LBARNOutlierDetector
     from lbarn.classifier import LBARNClassifier
     from lbarn.ensemble import LBARNEnsemble
-    from lbarn.errors import CheckpointError, CompressedDataError, ModelFileError
+    from lbarn.errors import CheckpointError, CompressedDataError, DatasetError, ModelFileError
     from lbarn.imputer import LBARNImputer
     from lbarn.network import LBARN
     from lbarn.opening import load
@@ -21,11 +22,13 @@ __all__ = [
     "LBARN",
     "CheckpointError",
     "CompressedDataError",
+    "DatasetError",
     "LBARNClassifier",
     "LBARNEnsemble",
     "LBARNImputer",
     "LBARNOutlierDetector",
     "ModelFileError",
+    "datasets",
     "fidelity",
     "load",
     "simd_path",
@@ -36,6 +39,7 @@ _HOMES = {
     "LBARN": "network",
     "CheckpointError": "errors",
     "CompressedDataError": "errors",
+    "DatasetError": "errors",
     "LBARNClassifier": "classifier",
     "LBARNEnsemble": "ensemble",
     "LBARNImputer": "imputer",

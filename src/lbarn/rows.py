@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lbarn.table import Table
 
-__all__ = ["complete_chunks", "hold_out", "take_rows"]
+__all__ = ["complete_bits", "complete_chunks", "hold_out", "take_rows"]
 
 
 def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
@@ -43,6 +43,14 @@ def complete_chunks(table: Table) -> Iterator[tuple[int, NDArray[np.bool_]]]:
                 "here: LBARN.impute fills them"
             )
         yield start, values
+
+
+def complete_bits(table: Table) -> NDArray[np.float32]:
+    """All rows, 0 and 1 as matrix products want them; a missing bit is an error."""
+    bits = np.empty((table.n_rows, table.n_columns), np.float32)
+    for start, values in complete_chunks(table):
+        bits[start : start + len(values)] = values
+    return bits
 
 
 def hold_out(n: int, fraction: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
