@@ -217,7 +217,7 @@ class TestRefusals:
     def test_missing_values_where_the_model_cannot_fill_them(self, tmp_path: Path) -> None:
         mixture = BernoulliMixture(n_components=2).fit(X)
         with pytest.raises(ValueError, match="which BernoulliMixture cannot fill"):
-            write_report(mixture, np.where(TEST == X[0], TEST, np.nan), tmp_path / "report.html")
+            write_report(mixture, np.where(X[0] == TEST, TEST, np.nan), tmp_path / "report.html")
 
     def test_a_table_without_a_single_value(self, model: LBARN, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="every value of X is missing"):

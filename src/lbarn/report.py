@@ -227,12 +227,12 @@ class _Report:
         text = (
             f"Under this model a row of {self.model.n_features_in_} yes-or-no values takes {bits:.1f} bits on average"
         )
-        if "independent columns" in self.scores:
-            without = -self.scores["independent columns"] / np.log(2)
-            text += f"; if its columns were independent, it would take {without:.1f}"
-            if bits < without:
-                text += f". Knowing how the columns hang together saves {1 - bits / without:.0%}"
-        return f"{text}."
+        if "independent columns" not in self.scores:
+            return f"{text}."
+        alone = -self.scores["independent columns"] / np.log(2)
+        if bits < alone:
+            return f"{text}, {1 - bits / alone:.0%} less than the {alone:.1f} that it takes if its columns are independent."
+        return f"{text}. It takes no more if its columns are independent: {alone:.1f}."
 
     def facts(self) -> list[tuple[str, str]]:
         rows, missing = self.rows, self.rows.missing
