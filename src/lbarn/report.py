@@ -43,6 +43,7 @@ _PAIRS = 12
 _STRANGE = 4
 _BITS = 5
 _COLUMNS = 200  # in the table of columns
+_COINS, _INDEPENDENT = "fair coins", "independent columns"  # the models that need no fit, or hardly any
 _WIDTH = 4.6  # inches of a picture that still reads on a telephone
 _NARROW = (_WIDTH, 3.3)
 
@@ -184,26 +185,31 @@ class _Report:
         return IndependentBits(binarize=self.model.binarize).fit(take_rows(self.rows.table, fitted_on))
 
     @cached_property
-    def scores(self) -> dict[str, float]:
-        """Mean log-likelihood of the rows to compare on, best model first."""
+    def row_scores(self) -> dict[str, NDArray[np.float64]]:
+        """Log-likelihood of every row to compare on, under every model."""
         fit, compare = self.halves
         table, filled = take_rows(self.rows.table, compare), take_rows(self.rows.filled, compare)
         present = ~self.rows.missing[compare]
-        complete = bool(present.all())
-        own = self.model.score_samples(table) if complete else self.model.log_marginal(table, random_state=self.seed)
-        found = {self.own_name: float(own.mean()), "fair coins": float(-np.log(2) * present.sum(axis=1).mean())}
+        model = self.model
+        own = model.score_samples(table) if present.all() else model.log_marginal(table, random_state=self.seed)
+        found = {self.own_name: own, _COINS: -np.log(2) * present.sum(axis=1)}
         if len(fit):
-            found["independent columns"] = float(-(self.independent.surprise(filled) * present).sum(axis=1).mean())
+            found[_INDEPENDENT] = -(self.independent.surprise(filled) * present).sum(axis=1)
         if len(fit) and not self.rows.missing.any():
-            binarize = self.model.binarize
             known = take_rows(self.rows.table, fit)
-            trees = SingleTreeNetwork(binarize=binarize, n_jobs=self.model.n_jobs, random_state=self.seed)
+            trees = SingleTreeNetwork(binarize=model.binarize, n_jobs=model.n_jobs, random_state=self.seed)
             mixture = BernoulliMixture(
-                n_components=(2, 4, 8, 16, 32, 64), n_init=1, binarize=binarize, random_state=self.seed
+                n_components=(2, 4, 8, 16, 32, 64), n_init=1, binarize=model.binarize, random_state=self.seed
             )
-            found["one tree per column"] = trees.fit(known).score(table)
-            found["mixture of independent columns"] = mixture.fit(known).score(table)
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+            found["one tree per column"] = trees.fit(known).score_samples(table)
+            found["mixture of independent columns"] = mixture.fit(known).score_samples(table)
+        return found
+
+    @cached_property
+    def scores(self) -> dict[str, float]:
+        """Mean log-likelihood of the rows to compare on, best model first."""
+        means = {name: float(scores.mean()) for name, scores in self.row_scores.items()}
+        return dict(sorted(means.items(), key=lambda item: -item[1]))
 
     @property
     def own_name(self) -> str:
@@ -227,9 +233,9 @@ class _Report:
         text = (
             f"Under this model a row of {self.model.n_features_in_} yes-or-no values takes {bits:.1f} bits on average"
         )
-        if "independent columns" not in self.scores:
+        if _INDEPENDENT not in self.scores:
             return f"{text}."
-        alone = -self.scores["independent columns"] / np.log(2)
+        alone = -self.scores[_INDEPENDENT] / np.log(2)
         if bits < alone:
             return f"{text}, {1 - bits / alone:.0%} less than the {alone:.1f} that it takes if its columns are independent."
         return f"{text}. It takes no more if its columns are independent: {alone:.1f}."
@@ -264,12 +270,25 @@ class _Report:
         return {
             "picture": draw_picture(draw, _NARROW, alt),
             "caption": f"On {n:,} rows, best first",
+            "verdict": self.verdict(),
             "lines": [
                 {"name": name, "nats": f"{score:.2f}", "bits": f"{bits[name]:.2f}", "own": name == self.own_name}
                 for name, score in scores.items()
             ],
             "notes": self.caveats(),
         }
+
+    def verdict(self) -> str | None:
+        """This model beside the best of the others, with the standard error of the difference."""
+        best = next(name for name in self.scores if name != self.own_name)
+        difference = self.row_scores[self.own_name] - self.row_scores[best]
+        if len(difference) < _MIN_ROWS // 2:
+            return None
+        gain, error = difference.mean(), difference.std(ddof=1) / np.sqrt(len(difference))
+        figures = f"{abs(gain):.2f} nats per row, with a standard error of {error:.2f}"
+        if abs(gain) < 2 * error:
+            return f"This model and the best simple one ({best}) are hardly to be told apart: they differ by {figures}."
+        return f"This model is {'better' if gain > 0 else 'worse'} than the best simple one ({best}) by {figures}."
 
     def caveats(self) -> list[str]:
         fit, compare = self.halves
