@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 import json
 import os
+import select
 import shlex
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
-CHROMIUM = shutil.which("chromium")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+_PATIENCE = 60  # seconds without a word, after which the browser is given up
 
 _FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
@@ -85,18 +87,20 @@ class Browser:
         path.write_bytes(base64.b64decode(shot["data"]))
 
     def close(self) -> None:
-        session, self._session = self._session, None
-        if session:
+        self._session = None
+        if self._process.poll() is None:
             self.call("Browser.close")
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=_PATIENCE)
         self._in.close()
         self._out.close()
 
     def _read(self) -> dict[str, Any]:
         while b"\0" not in self._unread:
-            part = os.read(self._in.fileno(), 1 << 16)
+            ready, _, _ = select.select([self._in], [], [], _PATIENCE)
+            part = os.read(self._in.fileno(), 1 << 16) if ready else b""
             if not part:
-                raise RuntimeError("the browser has gone")
+                self._process.kill()
+                raise RuntimeError("the browser has gone" if ready else "the browser does not answer")
             self._unread += part
         message, _, self._unread = self._unread.partition(b"\0")
         return json.loads(message)

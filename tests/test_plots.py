@@ -140,6 +140,13 @@ class TestSamples:
         distance = (display.samples[:, None] != TEST[None]).sum(axis=2)
         np.testing.assert_array_equal((display.samples != display.nearest).sum(axis=1), distance.min(axis=1))
 
+    def test_samples_are_drawn_as_they_are_whatever_the_threshold(self) -> None:
+        model, grey = quick().fit(X), quick(binarize=7).fit(X * 10)
+        display = plots.SamplesDisplay.from_estimator(grey, TEST * 10, random_state=0)
+        expected = plots.SamplesDisplay.from_estimator(model, TEST, random_state=0)
+        np.testing.assert_array_equal(display.samples, expected.samples)
+        np.testing.assert_array_equal(display.nearest, expected.nearest)
+
     def test_of_a_table_with_names(self, named: LBARN) -> None:
         display = plots.SamplesDisplay.from_estimator(named, pd.DataFrame(X, columns=NAMES), n_samples=2)
         assert texts(display).count("nearest row") == 2

@@ -137,6 +137,7 @@ class TestPage:
         }
         assert shown["fair coins"] == pytest.approx(-D * np.log(2), abs=0.005)
         assert shown["this model"] > shown["independent columns"] > -D
+        assert re.search(r"This model is better than the best simple one \(.*\) by [\d.]+ nats per row", text)
         assert "honest only if the rows of this report are others" in text
 
     def test_the_same_arguments_give_the_same_bytes(self, model: LBARN, pages: dict[str, Path], tmp_path: Path) -> None:

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 import lbarn
 from lbarn.anomalies import explain
-from lbarn.baselines import BernoulliMixture, IndependentBits, SingleTreeNetwork
 from lbarn.checkpoint import write_atomically
+from lbarn.comparison import INDEPENDENT, MIN_ROWS, Comparison, Rows, without_threshold
 from lbarn.pictures import DARK, LIGHT, Picture, draw_picture
 from lbarn.plots import (
     DependencyGraphDisplay,
@@ -36,9 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["write_report"]
 
-_MAX_ROWS = 5000  # of a longer table, so many are looked at
-_MAX_ROWS_MISSING = 400  # where values are missing, every row is a Monte Carlo run
-_MIN_ROWS = 20  # to compare models on
 _PAIRS = 12
 _STRANGE = 4
 _BITS = 5
@@ -106,9 +102,9 @@ def write_report(
         from matplotlib.figure import Figure  # noqa: F401  better missed now than after a long computation
     except ImportError as error:
         raise ImportError("a report is made with jinja2 and matplotlib; pip install 'lbarn[plots]'") from error
-    report = _Report(
-        model, _Rows.of(model, X, random_state), checked_shape(image_shape, model.n_features_in_), random_state
-    )
+    shape = checked_shape(image_shape, model.n_features_in_)
+    rows = Rows.of(model, X, random_state)
+    report = _Report(without_threshold(model), rows, shape, random_state, model.get_params())
     pages = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
     pages.filters["breakable"] = lambda name: escape(name).replace("_", Markup("_<wbr>"))
     text = pages.get_template("report.html").render(
@@ -118,49 +114,18 @@ def write_report(
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """The rows that the report is about."""
-
-    n_given: int
-    numbers: NDArray[np.intp]  # in the table that was given
-    table: Any
-    filled: Any  # the same, every missing value replaced by its likelier value
-    bits: NDArray[np.bool_]
-    missing: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, model: Any, X: Any, seed: int) -> _Rows:
-        whole = model._read(X, reset=False)
-        has_holes = any(missing is not None for _, _, missing in whole.chunks())
-        most = _MAX_ROWS_MISSING if has_holes else _MAX_ROWS
-        numbers = np.arange(whole.n_rows)
-        if whole.n_rows > most:
-            numbers = np.sort(np.random.default_rng([seed, 0]).choice(whole.n_rows, most, replace=False))
-        table = take_rows(X, numbers)
-        chunks = [(bits, missing) for _, bits, missing in model._read(table, reset=False).chunks()]
-        holes = np.concatenate([np.zeros_like(bits) if missing is None else missing for bits, missing in chunks])
-        filled = table
-        if holes.all():
-            raise ValueError("every value of X is missing; there is nothing to report on")
-        if holes.any():
-            if not hasattr(model, "impute"):
-                raise ValueError(f"X has missing values, which {type(model).__name__} cannot fill; give complete rows")
-            filled = model.impute(table, output="mode", random_state=seed)
-        bits = np.concatenate([bits for _, bits, _ in model._read(filled, reset=False).chunks()])
-        return cls(whole.n_rows, numbers, table, filled, bits, holes)
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-
-@dataclass(frozen=True)
 class _Report:
     """What each section of the page says."""
 
     model: Any
-    rows: _Rows
+    rows: Rows
     shape: tuple[int, int] | None
     seed: int
+    parameters: dict[str, Any]
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        return Comparison(self.model, self.rows, self.seed)
 
     @cached_property
     def names(self) -> list[str]:
@@ -168,46 +133,6 @@ class _Report:
         if self.model._kind.names is not None:
             return names
         return [f"{'pixel' if self.shape else 'column'} {name}" for name in names]
-
-    @cached_property
-    def halves(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Rows to fit simple models on, and rows to compare all models on; too few rows are not divided."""
-        n = len(self.rows)
-        if n < _MIN_ROWS:
-            return np.arange(0), np.arange(n)
-        shuffled = np.random.default_rng([self.seed, 1]).permutation(n)
-        return np.sort(shuffled[: n // 2]), np.sort(shuffled[n // 2 :])
-
-    @cached_property
-    def independent(self) -> IndependentBits:
-        fitted_on = self.halves[0] if len(self.halves[0]) else self.halves[1]
-        return IndependentBits(binarize=self.model.binarize).fit(take_rows(self.rows.table, fitted_on))
-
-    @cached_property
-    def scores(self) -> dict[str, float]:
-        """Mean log-likelihood of the rows to compare on, best model first."""
-        fit, compare = self.halves
-        table, filled = take_rows(self.rows.table, compare), take_rows(self.rows.filled, compare)
-        present = ~self.rows.missing[compare]
-        complete = bool(present.all())
-        own = self.model.score_samples(table) if complete else self.model.log_marginal(table, random_state=self.seed)
-        found = {self.own_name: float(own.mean()), "fair coins": float(-np.log(2) * present.sum(axis=1).mean())}
-        if len(fit):
-            found["independent columns"] = float(-(self.independent.surprise(filled) * present).sum(axis=1).mean())
-        if len(fit) and not self.rows.missing.any():
-            binarize = self.model.binarize
-            known = take_rows(self.rows.table, fit)
-            trees = SingleTreeNetwork(binarize=binarize, n_jobs=self.model.n_jobs, random_state=self.seed)
-            mixture = BernoulliMixture(
-                n_components=(2, 4, 8, 16, 32, 64), n_init=1, binarize=binarize, random_state=self.seed
-            )
-            found["one tree per column"] = trees.fit(known).score(table)
-            found["mixture of independent columns"] = mixture.fit(known).score(table)
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
-
-    @property
-    def own_name(self) -> str:
-        return f"this model ({type(self.model).__name__})"
 
     def content(self, title: str | None) -> dict[str, Any]:
         return {
@@ -223,16 +148,16 @@ class _Report:
         }
 
     def summary(self) -> str:
-        bits = -self.scores[self.own_name] / np.log(2)
+        bits = -self.comparison.scores[self.comparison.own_name] / np.log(2)
         text = (
             f"Under this model a row of {self.model.n_features_in_} yes-or-no values takes {bits:.1f} bits on average"
         )
-        if "independent columns" in self.scores:
-            without = -self.scores["independent columns"] / np.log(2)
-            text += f"; if its columns were independent, it would take {without:.1f}"
-            if bits < without:
-                text += f". Knowing how the columns hang together saves {1 - bits / without:.0%}"
-        return f"{text}."
+        if INDEPENDENT not in self.comparison.scores:
+            return f"{text}."
+        alone = -self.comparison.scores[INDEPENDENT] / np.log(2)
+        if bits < alone:
+            return f"{text}, {1 - bits / alone:.0%} less than the {alone:.1f} that it takes if its columns are independent."
+        return f"{text}. It takes no more if its columns are independent: {alone:.1f}."
 
     def facts(self) -> list[tuple[str, str]]:
         rows, missing = self.rows, self.rows.missing
@@ -242,15 +167,15 @@ class _Report:
             ("columns", f"{self.model.n_features_in_:,}"),
             ("share of ones", f"{rows.bits[~missing].mean():.1%}"),
             ("missing values", f"{missing.mean():.1%}" if missing.any() else "none"),
-            ("log-likelihood, nats per row", f"{self.scores[self.own_name]:.2f}"),
+            ("log-likelihood, nats per row", f"{self.comparison.scores[self.comparison.own_name]:.2f}"),
         ]
 
     def fit(self) -> dict[str, Any]:
-        scores = self.scores
+        scores = self.comparison.scores
         bits = {name: -score / np.log(2) for name, score in scores.items()}
 
         def draw(ax: Axes) -> None:
-            colours = ["C0" if name == self.own_name else "0.6" for name in bits]
+            colours = ["C0" if name == self.comparison.own_name else "0.6" for name in bits]
             bars = ax.barh(range(len(bits)), list(bits.values()), color=colours, height=0.6)
             ax.bar_label(bars, [f"{value:.1f}" for value in bits.values()], padding=4)
             ax.set_yticks(range(len(bits)), [name.replace(" of ", " of\n").replace(" (", "\n(") for name in bits])
@@ -260,19 +185,37 @@ class _Report:
             ax.spines[["top", "right"]].set_visible(False)
 
         alt = "Bars of bits per row: " + ", ".join(f"{name} {value:.1f}" for name, value in bits.items())
-        n = len(self.halves[1])
+        n = len(self.comparison.halves[1])
         return {
             "picture": draw_picture(draw, _NARROW, alt),
             "caption": f"On {n:,} rows, best first",
+            "verdict": self.verdict(),
             "lines": [
-                {"name": name, "nats": f"{score:.2f}", "bits": f"{bits[name]:.2f}", "own": name == self.own_name}
+                {
+                    "name": name,
+                    "nats": f"{score:.2f}",
+                    "bits": f"{bits[name]:.2f}",
+                    "own": name == self.comparison.own_name,
+                }
                 for name, score in scores.items()
             ],
             "notes": self.caveats(),
         }
 
+    def verdict(self) -> str | None:
+        """This model beside the best of the others, with the standard error of the difference."""
+        best = next(name for name in self.comparison.scores if name != self.comparison.own_name)
+        difference = self.comparison.row_scores[self.comparison.own_name] - self.comparison.row_scores[best]
+        if len(difference) < MIN_ROWS // 2:
+            return None
+        gain, error = difference.mean(), difference.std(ddof=1) / np.sqrt(len(difference))
+        figures = f"{abs(gain):.2f} nats per row, with a standard error of {error:.2f}"
+        if abs(gain) < 2 * error:
+            return f"This model and the best simple one ({best}) are hardly to be told apart: they differ by {figures}."
+        return f"This model is {'better' if gain > 0 else 'worse'} than the best simple one ({best}) by {figures}."
+
     def caveats(self) -> list[str]:
-        fit, compare = self.halves
+        fit, compare = self.comparison.halves
         notes = [
             "A model file does not hold the rows that the model was fitted on. The figures of this model are honest only "
             "if the rows of this report are others; on rows that it has seen it looks better than it is."
@@ -431,7 +374,7 @@ class _Report:
                     "How many trees each column was given: as many as helped on the rows held out.",
                 )
             )
-        parameters = [(name, str(value)) for name, value in sorted(model.get_params().items())]
+        parameters = [(name, str(value)) for name, value in sorted(self.parameters.items())]
         return {"text": text, "pictures": pictures, "parameters": parameters}
 
     def columns(self) -> dict[str, Any]:
@@ -441,9 +384,9 @@ class _Report:
         headings = ["column", "ones", "missing"]
         told = None
         if hasattr(self.model, "surprise"):
-            compare = self.halves[1]
+            compare = self.comparison.halves[1]
             rows, there = take_rows(self.rows.filled, compare), present[compare]
-            alone = (self.independent.surprise(rows) * there).sum(axis=0)
+            alone = (self.comparison.independent.surprise(rows) * there).sum(axis=0)
             together = (self.model.surprise(rows) * there).sum(axis=0)
             told = 1 - together / np.maximum(alone, 1e-9)
             headings.append("told by others")

@@ -12,6 +12,8 @@ from sklearn.metrics import pairwise_distances_argmin
 
 from lbarn.plots.columns import checked_bits, checked_shape
 from lbarn.plots.display import Display, draw_rows, strips_size
+from lbarn.rows import complete_chunks
+from lbarn.table import read_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,7 +64,10 @@ class SamplesDisplay(Display):
         """
         known = checked_bits(model, X)
         pixels = checked_shape(shape, known.shape[1])
-        samples = checked_bits(model, model.sample(n_samples, random_state=random_state))
+        drawn = read_table(
+            model.sample(n_samples, random_state=random_state)
+        )  # 0 and 1, whatever the model's threshold
+        samples = np.concatenate([bits for _, bits in complete_chunks(drawn)])
         # Between bits, the square of the Euclidean distance is the number of those that differ.
         nearest = pairwise_distances_argmin(samples.astype(np.float32), known.astype(np.float32))
         return cls(samples, known[nearest], pixels).plot(ax)
