@@ -188,6 +188,11 @@ def test_a_member_is_the_network_that_the_same_rows_and_order_give() -> None:
         assert_same_network(member, alone)
 
 
+def test_weights_that_leave_nothing_to_hold_out_are_refused() -> None:
+    with pytest.raises(ValueError, match="zero for every row to train on, or for every row held out"):
+        quick().fit(X, sample_weight=np.eye(1, 500)[0])
+
+
 def test_refit_uses_training_and_validation_rows() -> None:
     refitted, plain = quick(orders=ORDERS, refit=True).fit(X), quick(orders=ORDERS).fit(X)
     assert_same_ensemble(plain.refit_leaves(X), refitted)
