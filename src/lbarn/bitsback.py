@@ -6,8 +6,9 @@ the waste back. The coder is a stack, so the member is *decoded* from what lies 
 P(member | x): that takes log 1 / P(member | x) bits off. The decoder, once it knows the row, knows these probabilities too,
 and puts the bits back.
 
-Rows go through in groups, each three times as large as all before it: the first one finds nothing on the stack, and
-decoding from an empty stack gives symbol 0. So members are numbered from the likeliest down, row by row.
+Rows go through in groups, each as large as all before it, so that there is enough on the stack where a row takes more bits
+than a choice of a member. The first group finds nothing there, and decoding from an empty stack gives symbol 0: members are
+numbered from the likeliest down, row by row.
 
 The probabilities are whole numbers made of whole numbers (the members' log-likelihoods) by operations that IEEE defines to
 the last bit: every machine decodes what another encoded.
@@ -104,7 +105,7 @@ class MixtureCodec:
     def _group_sizes(self) -> Iterator[int]:
         total = 0
         while True:
-            size = min(3 * total or _FIRST_ROWS, self._codecs[0].group_rows)
+            size = min(total or _FIRST_ROWS, self._codecs[0].group_rows)
             yield size
             total += size
 

@@ -187,6 +187,11 @@ class LBARNEnsemble(BinaryDensity):
             X, X_val = take_rows(X, rows), take_rows(X, rows_val)
             if weight is not None:
                 weight, weight_val = weight[rows], weight[rows_val]
+                if not (weight.any() and weight_val.any()):
+                    raise ValueError(
+                        "sample_weight is zero for every row to train on, or for every row held out; weigh more rows, or give "
+                        "X_val"
+                    )
             table, table_val = self._read(X, reset=False), self._read(X_val, reset=False)
 
         members: list[LBARN] = []
