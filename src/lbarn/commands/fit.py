@@ -109,12 +109,15 @@ def fit(
     )
     with warnings.catch_warnings(record=True) as heard:
         warnings.filterwarnings("always", "validation log-likelihood is still rising")
-        model.fit(
-            table.values,
-            X_val=None if table_valid is None else table_valid.values,
-            sample_weight=row_weights,
-            checkpoint=checkpoint,
-        )
+        try:
+            model.fit(
+                table.values,
+                X_val=None if table_valid is None else table_valid.values,
+                sample_weight=row_weights,
+                checkpoint=checkpoint,
+            )
+        except ValueError as error:
+            raise ValueError(f"{data}: {str(error).replace('X_val', '--valid')}") from error
     model = with_names(model, table.names)
     with writing(out):
         model.save(out, trim=trim)
