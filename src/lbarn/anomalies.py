@@ -23,7 +23,7 @@ __all__ = ["Anomaly", "LBARNOutlierDetector", "SurprisingBit", "explain"]
 class SurprisingBit(NamedTuple):
     """A bit of a row, and what the model thought of it given the columns before it in the order."""
 
-    column: str | int  # its name, or its number where the table has no names
+    column: str | int  # its name, or its number where neither the table nor the model has names
     value: int
     surprise: float  # -log p(value), in nats
     probability: float  # p(value)
@@ -58,7 +58,7 @@ def explain(model: BinaryDensity, X: Any, *, n_rows: int = 10, n_bits: int = 5) 
     chosen = take_rows(X, rows)
     table = read_table(chosen, binarize=model.binarize)
     values = np.concatenate([bits for _, bits in complete_chunks(table)])
-    names = table.kind.names or range(table.n_columns)
+    names = table.kind.names or model._kind.names or range(table.n_columns)
     surprise = model.surprise(chosen)
     anomalies = []
     for row, bits, nats in zip(rows, values, surprise):

@@ -39,7 +39,7 @@ def report(
     from lbarn.report import write_report
 
     opened = OpenedModel.open(model, n_jobs)
-    rows = opened.complete_rows(data, header)
+    rows, _ = opened.rows(data, header)
     network = with_names(opened.network, opened.names)
     with waiting("writing the report"), writing(out):
         write_report(network, rows, out, title=title, image_shape=image_shape, random_state=random_state)
