@@ -22,7 +22,7 @@ from sklearn.base import clone
 
 import lbarn
 from fit_process import DEADLINE, finished_dimensions, linked_rows, wait_until
-from lbarn import LBARN, LBARNClassifier, tablefile
+from lbarn import LBARN, LBARNClassifier, LBARNEnsemble, tablefile
 from lbarn.anomalies import explain
 from lbarn.cli import app
 from lbarn.commands import terminal
@@ -421,11 +421,24 @@ def test_inspect_opens_a_classifier_and_other_commands_say_that_they_do_not(fold
     text = run("inspect", folder["classifier.lbarn"]).stdout.decode()
     assert "kind            LBARNClassifier\n" in text
     assert "\nclass 1 (" in text
-    assert "kind LBARNClassifier" in refused("score", folder["classifier.lbarn"], folder["test.csv"])
+    assert "an LBARNClassifier" in refused("score", folder["classifier.lbarn"], folder["test.csv"])
+
+
+def test_an_ensemble_scores_compresses_and_tells_of_its_members(folder: Folder) -> None:
+    file, packed, back = folder["ensemble.lbarn"], folder["ensemble.lbz"], folder["ensemble.csv"]
+    ensemble = LBARNEnsemble(n_orders=2, max_leaf_nodes=2, max_iter=5, random_state=0).fit(folder.train)
+    ensemble.save(file)
+    assert "\nmember 1 (50.0%)\n" in run("inspect", file).stdout.decode()
+    test = folder["test.csv"]
+    rows = np.loadtxt(test, delimiter=",", skiprows=1)
+    told = json.loads(run("score", file, test, "--mean", "--json", "--header").stdout)
+    assert told["mean"] == pytest.approx(ensemble.score(rows))
+    run("compress", file, test, "--header", "-o", packed)
+    run("decompress", file, packed, "-o", back)
+    np.testing.assert_array_equal(np.loadtxt(back, delimiter=","), rows)
 
 
 def test_report_writes_a_page(folder: Folder) -> None:
-    pytest.importorskip("lbarn.report")
     pytest.importorskip("matplotlib")
     page = folder["report.html"]
     options = ("--title", "Items in baskets", "--shape", "2x5", "--random-state", "1", "--n-jobs", "1", "--header")
@@ -436,9 +449,8 @@ def test_report_writes_a_page(folder: Folder) -> None:
 
 
 def test_known_data_sets_go_by_name(tmp_path: Path) -> None:
-    datasets = pytest.importorskip("lbarn.datasets")
     try:
-        known = datasets.load("dna")
+        known = lbarn.datasets.load("dna")
     except (OSError, ValueError) as error:
         pytest.skip(f"no data: {error}")
     run("fit", "dataset:dna", "-o", tmp_path / "dna.lbarn", "--max-iter", "2", "--random-state", "0")

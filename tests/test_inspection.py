@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lbarn import LBARNClassifier, inspection
+from lbarn import LBARNClassifier, LBARNEnsemble, inspection
 from lbarn.bits import pack
 from lbarn.conditional import LOG_ODDS_UNIT
 from networks import quick, rows, still_rising
@@ -51,6 +51,16 @@ def test_a_classifier_tells_of_every_class() -> None:
     column = inspection.describe_column(classifier, "3")
     assert [one["label"] for one in column["classes"]] == ["no", "yes"]
     assert any(line.strip().startswith("column 3: ") for line in inspection.column_lines(column))
+
+
+def test_an_ensemble_tells_of_every_member() -> None:
+    ensemble = LBARNEnsemble(n_orders=2, max_leaf_nodes=2, max_iter=5, random_state=0).fit(X)
+    told = json.loads(json.dumps(inspection.describe(ensemble)))
+    assert [one["share"] for one in told["members"]] == [0.5, 0.5]
+    assert any("member 1" in line for line in inspection.lines(told))
+    column = inspection.describe_column(ensemble, "3")
+    positions = [int(np.flatnonzero(member.order_ == 3)[0]) for member in ensemble.members_]
+    assert [one["position"] for one in column["members"]] == positions
 
 
 def test_an_unknown_column_is_refused() -> None:

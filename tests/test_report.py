@@ -19,7 +19,7 @@ pytest.importorskip("matplotlib")
 
 import lbarn
 from browser import CHROMIUM, Browser
-from lbarn import LBARN, LBARNClassifier
+from lbarn import LBARN, LBARNClassifier, LBARNEnsemble
 from lbarn.baselines import BernoulliMixture, IndependentBits
 from lbarn.report import write_report
 from networks import quick, rows, still_rising
@@ -182,11 +182,19 @@ def test_a_browser_shows_it(name: str, width: int, dark: bool, browser: Browser,
     assert [url for url in browser.requests if not url.startswith(("file:", "data:"))] == []
 
 
-@pytest.mark.parametrize("density", [IndependentBits(), BernoulliMixture(n_components=3)], ids=str)
-def test_any_density_will_do(density: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("density", "kind"),
+    [
+        (IndependentBits(), "one of the simple models"),
+        (BernoulliMixture(n_components=3), "one of the simple models"),
+        (LBARNEnsemble(n_orders=2, max_leaf_nodes=2, max_iter=5, random_state=0), "a mixture of 2 networks"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_any_density_will_do(density: Any, kind: str, tmp_path: Path) -> None:
     write_report(density.fit(X), TEST[:12], tmp_path / "report.html")
     text = Page(tmp_path / "report.html").text
-    assert "one of the simple models" in text
+    assert kind in text
     assert "too few rows (12)" in text
     assert ("Which rows are strange" in text) == hasattr(density, "surprise")
 

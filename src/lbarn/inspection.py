@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lbarn.autoregressive import AutoregressiveNetwork
 from lbarn.classifier import LBARNClassifier
 from lbarn.conditional import LOG_ODDS_UNIT, Trees
+from lbarn.ensemble import LBARNEnsemble
 
 __all__ = ["column_lines", "describe", "describe_column", "lines", "tree_lines"]
 
 
-def describe(model: AutoregressiveNetwork | LBARNClassifier) -> dict[str, Any]:
+Model = AutoregressiveNetwork | LBARNClassifier | LBARNEnsemble
+
+
+def describe(model: Model) -> dict[str, Any]:
     """Kind, columns, parameters, trees, log-likelihoods and fingerprint of a model, ready for JSON.
 
     Examples
@@ -26,19 +30,38 @@ def describe(model: AutoregressiveNetwork | LBARNClassifier) -> dict[str, Any]:
     ('IndependentBits', 2, 2)
     """
     about: dict[str, Any] = {"kind": type(model).__name__, "columns": int(model.n_features_in_)}
-    if isinstance(model, LBARNClassifier):
-        classes = zip(model.classes_, model.class_prior_, model.networks_)
-        about["names"] = _names(model.networks_[0])
-        about["classes"] = [
-            {"label": _plain(label), "share": float(share), **_network(network)} for label, share, network in classes
-        ]
-    else:
+    parts = _parts(model)
+    if parts is None:
         about |= {"names": _names(model), **_network(model)}
+    else:
+        about["names"] = _names(parts.networks[0])
+        about[parts.name] = [
+            {"label": label, "share": share, **_network(network)}
+            for label, share, network in zip(parts.labels, parts.shares, parts.networks)
+        ]
     about["parameters"] = {name: _plain(value) for name, value in model.get_params().items() if name not in _RUN_TIME}
     return about
 
 
+_PART = {"classes": "class", "members": "member"}
 _RUN_TIME = ("n_jobs", "verbose", "warm_start")
+
+
+class _Parts(NamedTuple):
+    """The networks of a model that has several."""
+
+    name: str
+    labels: list[Any]
+    shares: list[float]
+    networks: Sequence[AutoregressiveNetwork]
+
+
+def _parts(model: Model) -> _Parts | None:
+    if isinstance(model, LBARNClassifier):
+        return _Parts("classes", model.classes_.tolist(), model.class_prior_.tolist(), model.networks_)
+    if isinstance(model, LBARNEnsemble):
+        return _Parts("members", list(range(len(model.members_))), model.weights_.tolist(), model.members_)
+    return None
 
 
 def _network(model: AutoregressiveNetwork) -> dict[str, Any]:
@@ -66,12 +89,10 @@ def _network(model: AutoregressiveNetwork) -> dict[str, Any]:
     return found
 
 
-def describe_column(
-    model: AutoregressiveNetwork | LBARNClassifier, column: str, *, n_predictors: int = 10, n_trees: int = 3
-) -> dict[str, Any]:
+def describe_column(model: Model, column: str, *, n_predictors: int = 10, n_trees: int = 3) -> dict[str, Any]:
     """How a column follows from those before it in the order: strongest predictors and first trees, ready for JSON.
 
-    ``column`` is its name, or its number. Of a classifier, every class tells its own.
+    ``column`` is its name, or its number. Every class of a classifier and every member of an ensemble tells its own.
 
     Examples
     --------
@@ -89,10 +110,11 @@ def describe_column(
     for name, value in (("n_predictors", n_predictors), ("n_trees", n_trees)):
         if value < 0:
             raise ValueError(f"{name} must be at least 0; got {value}")
-    if isinstance(model, LBARNClassifier):
-        pairs = zip(model.classes_.tolist(), model.networks_)
-        told = [{"label": c, **_conditional(network, column, n_predictors, n_trees)} for c, network in pairs]
-        return {"column": told[0]["column"], "classes": told}
+    parts = _parts(model)
+    if parts is not None:
+        pairs = zip(parts.labels, parts.networks)
+        told = [{"label": label, **_conditional(network, column, n_predictors, n_trees)} for label, network in pairs]
+        return {"column": told[0]["column"], parts.name: told}
     return _conditional(model, column, n_predictors, n_trees)
 
 
@@ -168,9 +190,9 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
         elif name == "log_likelihood":
             each = ", ".join(f"{part} {nats:.4f}" for part, nats in value.items())
             yield f"log-likelihood  {each} (nats per row)"
-        elif name == "classes":
+        elif name in _PART:
             for own in value:
-                yield f"class {own['label']} ({own['share']:.1%})"
+                yield f"{_PART[name]} {own['label']} ({own['share']:.1%})"
                 network = {key: part for key, part in own.items() if key not in ("label", "share")}
                 yield from (f"    {line}" for line in lines(network))
         else:
@@ -179,11 +201,12 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
 
 def column_lines(found: dict[str, Any]) -> Iterator[str]:
     """What ``describe_column`` has found, for people."""
-    if "classes" in found:
-        for own in found["classes"]:
-            yield f"class {own['label']}"
+    for name, part in _PART.items():
+        for own in found.get(name, ()):
+            yield f"{part} {own['label']}"
             yield from (f"    {line}" for line in column_lines(own))
-        return
+        if name in found:
+            return
     yield f"column {found['column']}: position {found['position']} in the order, {found['trees_selected']:,} trees"
     yield "strongest predictors (share of the summed gain)"
     yield from (f"    {one['share']:6.1%}  {one['column']}" for one in found["predictors"])

@@ -17,6 +17,7 @@ import lbarn
 from lbarn.anomalies import explain
 from lbarn.checkpoint import write_atomically
 from lbarn.comparison import INDEPENDENT, MIN_ROWS, Comparison, Rows, without_threshold
+from lbarn.ensemble import LBARNEnsemble
 from lbarn.pictures import DARK, LIGHT, Picture, draw_picture
 from lbarn.plots import (
     DependencyGraphDisplay,
@@ -60,7 +61,7 @@ def write_report(
     Parameters
     ----------
     model : fitted density
-        An LBARN (loaded, trimmed or refitted ones too), or one of ``lbarn.baselines``.
+        An LBARN (loaded, trimmed or refitted ones too), an LBARNEnsemble, or one of ``lbarn.baselines``.
     X : table of 0 and 1
         Rows that the model was *not* fitted on. NaN where missing, if the model can impute. Of more than 5000 rows
         (400 where values are missing) so many are chosen at random.
@@ -342,7 +343,13 @@ class _Report:
     def training(self) -> dict[str, Any]:
         model = self.model
         pictures: list[tuple[Picture, str]] = []
-        if not hasattr(model, "learning_rate_"):
+        if isinstance(model, LBARNEnsemble):
+            text = (
+                f"It is a mixture of {len(model.members_)} networks of boosted trees, which read the columns in different "
+                f"orders: {sum(int(member.n_trees_.sum()) for member in model.members_):,} trees in all. How many trees each "
+                "column gets was chosen on rows held out."
+            )
+        elif not hasattr(model, "learning_rate_"):
             text = f"It is a {type(model).__name__}, one of the simple models that networks are held against."
         else:
             text = (

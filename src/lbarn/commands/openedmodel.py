@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,10 @@ from lbarn.table import Kind
 from lbarn.tablefile import TableFile
 
 if TYPE_CHECKING:
+    from lbarn.ensemble import LBARNEnsemble
     from lbarn.network import LBARN
+
+    Density = TypeVar("Density", LBARN, LBARNEnsemble, LBARN | LBARNEnsemble)
 
 __all__ = ["OpenedModel", "aligned", "read", "read_weights", "with_names", "write"]
 
@@ -24,17 +27,17 @@ __all__ = ["OpenedModel", "aligned", "read", "read_weights", "with_names", "writ
 class OpenedModel:
     """A network that takes and gives arrays, and the names of its columns (None: it was fitted without)."""
 
-    network: LBARN
+    network: LBARN | LBARNEnsemble
     names: tuple[str, ...] | None
 
     @classmethod
     def open(cls, path: str, n_jobs: int) -> OpenedModel:
-        from lbarn.network import LBARN  # not before a table was found to be bad
+        from lbarn.classifier import LBARNClassifier  # not before a table was found to be bad
         from lbarn.opening import load
 
         model = load(path)
-        if not isinstance(model, LBARN):
-            raise ValueError(f"{path}: holds a model of kind {type(model).__name__}; this command takes LBARN only")
+        if isinstance(model, LBARNClassifier):
+            raise ValueError(f"{path}: holds an LBARNClassifier; this command takes LBARN and LBARNEnsemble")
         names = model._kind.names
         return cls(with_names(model.set_params(n_jobs=n_jobs), None), None if names is None else tuple(map(str, names)))
 
@@ -59,7 +62,7 @@ class OpenedModel:
         return j if self.names is None else self.names[j]
 
 
-def with_names(model: LBARN, names: tuple[str, ...] | None) -> LBARN:
+def with_names(model: Density, names: tuple[str, ...] | None) -> Density:
     """The same model, giving arrays, with these names for its columns."""
     model.__dict__.pop("feature_names_in_", None)
     model._kind = Kind()

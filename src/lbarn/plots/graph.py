@@ -72,7 +72,7 @@ class DependencyGraphDisplay(Display):
         n_pairs : int, default=30
         shape : (rows, columns) of an image, optional
         """
-        check_is_fitted(model, "order_")
+        check_is_fitted(model)
         pixels = checked_shape(shape, model.n_features_in_)
         if not isinstance(n_pairs, Integral) or n_pairs < 1:
             raise ValueError(f"n_pairs must be a whole number of at least 1; got {n_pairs!r}")

@@ -64,7 +64,7 @@ class ImportanceDisplay(Display):
             Bars, where there is no shape.
         shape : (rows, columns) of an image, optional
         """
-        check_is_fitted(model, "order_")
+        check_is_fitted(model)
         pixels = checked_shape(shape, model.n_features_in_)
         predicted = find_column(model, column)
         names = column_names(model, pixels)
