@@ -53,4 +53,4 @@ class _Logits(torch.autograd.Function):
         return None, dW, dsums.sum(0), dV
 
 
-CANDIDATES = [Candidate(f"learning rate {rate}", rate, NADE) for rate in (1e-3, 3e-4)]
+CANDIDATES = [Candidate(f"learning rate {rate}", rate, NADE) for rate in (1e-2, 3e-3, 1e-3)]
