@@ -63,3 +63,23 @@ def test_the_table_of_the_paper_is_filled_cell_by_cell_and_finished_cells_are_ke
     assert again.returncode == 0
     assert again.stdout == ""
     assert json.loads((tmp_path / "table1.json").read_text()) == rows
+
+
+def test_the_figures_of_the_paper_are_drawn_and_kept_as_data(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        BENCHMARKS / "figures.py",
+        "--smoke",
+        "--results",
+        tmp_path,
+        "--cache",
+        tmp_path / "cache",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "figures.json").read_text())
+    assert set(found) == {"samples", "trees", "curves", "importance", "orders", "reconstruction", "rounds"}
+    assert all("commit" in figure for figure in found.values())
+    for name in ("samples", "trees", "curves", "importance", "order", "cumulative", "reconstruction"):
+        assert (tmp_path / f"paper-{name}.png").stat().st_size > 1000
+        assert (tmp_path / f"paper-{name}.svg").stat().st_size > 1000
