@@ -12,7 +12,7 @@ demo: $(VENV)/installed
 	$(RUN)/python -m lbarn.demo
 
 test: $(VENV)/test
-	$(RUN)/python -m pytest $(ARGS)
+	$(RUN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 lint: $(VENV)/lint
 	$(RUN)/ruff check .

@@ -6,7 +6,7 @@ Without --model a small network is fitted first, which takes a minute or two; FI
 ``save`` has written. The rivals: the majority of the 3 x 3 pixels around a pixel; each pixel by itself, from how often it
 is black; the training image nearest to the noisy one; the noisy image put through the principal components of the training
 images and cut at one half (the number of components is the best on noisy validation images); and a neural network
-(scikit-learn's MLPClassifier, one hidden layer of 500) that was trained to turn 20,000 noisy training images into clean ones.
+(scikit-learn's MLPRegressor, one hidden layer of 500, cut at one half) that was trained to turn 20,000 noisy training images into clean ones.
 
 The data is read from the folder LBARN_DATA, or else from ../shared/data beside the project; --smoke takes
 scikit-learn's digits. What was measured is written to docs/results/denoising.json, its table into docs/denoising.md, and some
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import median_filter
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.neural_network import MLPClassifier
+from sklearn.neural_network import MLPRegressor
 
 import lbarn
 from pages import Bits, Split, arguments, best_in_bold, fitted, load, picture, publish, results_file, table
@@ -79,11 +79,11 @@ def principal_components(data: Split, flip: float) -> Denoise:
 
 def neural(train: Bits, flip: float, max_iter: int) -> Denoise:
     clean = train[:MLP_ROWS]
-    network = MLPClassifier(hidden_layer_sizes=(500,), batch_size=100, max_iter=max_iter, random_state=0)
+    network = MLPRegressor(hidden_layer_sizes=(500,), batch_size=100, max_iter=max_iter, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        network.fit(noisy(clean, flip, seed=4).astype(np.float32), clean)
-    return lambda X: network.predict(X.astype(np.float32))
+        network.fit(noisy(clean, flip, seed=4).astype(np.float32), clean.astype(np.float32))
+    return lambda X: network.predict(X.astype(np.float32)) >= 0.5
 
 
 def measure(name: str, prepare: Callable[[], Denoise], worn: Bits, clean: Bits) -> dict[str, Any]:

@@ -10,14 +10,15 @@ import sys
 import warnings
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
-from lbarn import LBARN
+from lbarn import LBARN, DatasetError, datasets
+from lbarn.datasets import Split
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("LBARN_DATA") or ROOT.parent / "shared" / "data")
@@ -26,22 +27,15 @@ END = "<!-- end -->\n"
 Bits = NDArray[np.uint8]
 
 
-class Split(NamedTuple):
-    train: Bits
-    valid: Bits
-    test: Bits
-
-
 def load(name: str) -> Split:
-    """A set of LBARN_DATA, or ``digits``, which are always there: scikit-learn's 8 x 8 pixels."""
+    """A set of LBARN_DATA or of the web, or ``digits``, which are always there: scikit-learn's 8 x 8 pixels."""
     if name == "digits":
         X = (load_digits().data >= 8).astype(np.uint8)
         return Split(X[:500], X[500:650], X[650:])
-    path = DATA / f"{name}.npz"
-    if not path.exists():
-        sys.exit(f"{path} is absent: set LBARN_DATA to the folder that holds it")
-    with np.load(path) as z:
-        return Split(*(np.unpackbits(z[part], axis=1, count=int(z["dim"])) for part in Split._fields))
+    try:
+        return datasets.load(name, folder=DATA if DATA.is_dir() else None)
+    except DatasetError as error:
+        sys.exit(str(error))
 
 
 def fitted(data: Split, **parameters: Any) -> tuple[LBARN, float]:

@@ -32,7 +32,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lbarn import LBARN
-from lbarn.baselines import BernoulliMixture, IndependentBits, SingleTreeNetwork
+from lbarn.baselines import BernoulliMixture, IndependentBits, LogisticNetwork, SingleTreeNetwork
 from pages import ROOT, Split, command, commit, load, table
 
 RESULTS = ROOT / "docs" / "results"
@@ -56,7 +56,7 @@ SELECTIONS = ("individual", "common", "linearized")
 BASELINES = {
     "independent_bits": IndependentBits,
     "bernoulli_mixture": BernoulliMixture,
-    "fvsbn": None,
+    "fvsbn": LogisticNetwork,
     "single_tree": SingleTreeNetwork,
 }
 RIVALS = ("nade", "made", "eonade")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,6 +53,14 @@ def on_portable() -> Callable[[Callable[[], Any]], Any]:
     return run
 
 
+@pytest.fixture(autouse=True)
+def closed_figures() -> Iterator[None]:
+    """Figures that a test has drawn are not kept."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
 class Dataset(NamedTuple):
     train: PackedBits
     valid: PackedBits
@@ -59,12 +68,20 @@ class Dataset(NamedTuple):
 
 
 @pytest.fixture
-def shared_data() -> Callable[[str], Dataset]:
-    """Loads a benchmark by name from the folder LBARN_DATA, or ../shared/data; skips where it is absent."""
+def shared_folder() -> Path:
+    """The folder LBARN_DATA, or ../shared/data; skips where it is absent."""
     folder = Path(os.environ.get("LBARN_DATA", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"the benchmark data {folder} is absent (set LBARN_DATA to the folder that holds it)")
+    return folder
+
+
+@pytest.fixture
+def shared_data(shared_folder: Path) -> Callable[[str], Dataset]:
+    """Loads a benchmark by name; skips where it is absent."""
 
     def load(name: str) -> Dataset:
-        path = folder / f"{name}.npz"
+        path = shared_folder / f"{name}.npz"
         if not path.exists():
             pytest.skip(f"benchmark data {path} is absent (set LBARN_DATA to the folder that holds it)")
         with np.load(path) as z:

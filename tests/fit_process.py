@@ -44,8 +44,8 @@ def model_bytes(model: Any) -> bytes:
 def finished_dimensions(checkpoint: Path) -> dict[str, int]:
     """Files of finished dimensions and when each was written."""
     found = {}
-    for path in checkpoint.glob("*-[0-9]*.npz"):
-        found[path.name] = path.stat().st_mtime_ns
+    for path in checkpoint.rglob("*-[0-9]*.npz"):
+        found[str(path.relative_to(checkpoint))] = path.stat().st_mtime_ns
     return found
 
 
@@ -61,14 +61,16 @@ def start(
     shape: tuple[int, int],
     parameters: dict[str, Any],
     *,
+    estimator: str = "LBARN",
     parallel: dict[str, Any] | None = None,
     checkpoint: Path | None = None,
     model: Path | None = None,
     environment: dict[str, str] | None = None,
     **popen: Any,
 ) -> subprocess.Popen[str]:
-    """Fit ``LBARN(**parameters)`` on ``linked_rows(*shape)`` in a new process and session; ``model`` is where it is saved."""
+    """Fit ``estimator`` on ``linked_rows(*shape)`` in a new process and session; ``model`` is where it is saved."""
     job = {
+        "estimator": estimator,
         "shape": shape,
         "parameters": parameters,
         "parallel": parallel or {},
@@ -87,10 +89,10 @@ def start(
 def main(job: dict[str, Any]) -> None:
     import joblib
 
-    from lbarn import LBARN
+    import lbarn
 
     warnings.filterwarnings("ignore", message="validation log-likelihood is still rising")
-    model = LBARN(**job["parameters"])
+    model = getattr(lbarn, job["estimator"])(**job["parameters"])
     try:
         with joblib.parallel_config(**job["parallel"]):
             model.fit(linked_rows(*job["shape"]), checkpoint=job["checkpoint"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lbarn import LBARN
+from lbarn import LBARN, LBARNEnsemble
 
 # Short runs stop while validation still improves; what they are compared on does not depend on it.
 still_rising = pytest.mark.filterwarnings("ignore:validation log-likelihood is still rising")
@@ -28,6 +28,12 @@ def rows(n: int, n_columns: int, seed: int = 0) -> NDArray[np.uint8]:
 def quick(**parameters: Any) -> LBARN:
     """A network that trains in milliseconds; ``parameters`` replace the quick ones."""
     return LBARN(**{"max_leaf_nodes": 4, "learning_rate": 0.3, "max_iter": 20, "random_state": 0, **parameters})
+
+
+def quick_ensemble(**parameters: Any) -> LBARNEnsemble:
+    """Three quick networks that differ in their orders."""
+    small = {"n_orders": 3, "max_leaf_nodes": 3, "learning_rate": 0.3, "max_iter": 12, "random_state": 0}
+    return LBARNEnsemble(**{**small, **parameters})
 
 
 def all_states(n_columns: int) -> NDArray[np.uint8]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +15,17 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 @pytest.mark.parametrize(
     ("script", "says"),
     [
+        ("bench_denoising.py", "wrong pixels"),
         ("bench_engine.py", "lbarn fast"),
+        ("bench_ensembles.py", "8 mixed"),
         ("bench_histogram.py", "row-features"),
+        ("bench_imputation.py", "log-loss, nats per bit"),
         ("bench_network.py", "nats per test row"),
+        ("gallery.py", "plot-surprise-bars.png"),
+        ("bench_reconstruction.py", "likeliest"),
+        ("bench_synthesis.py", "training rows"),
+        ("irrelevant.py", "test, copy 3"),
+        ("newton.py", "gradient"),
     ],
 )
 def test_a_benchmark_runs_on_tiny_data(script: str, says: str, tmp_path: Path) -> None:
@@ -25,3 +34,52 @@ def test_a_benchmark_runs_on_tiny_data(script: str, says: str, tmp_path: Path) -
     )
     assert done.returncode == 0, done.stderr
     assert says in " ".join(done.stdout.split())
+
+
+def test_the_table_of_the_paper_is_filled_cell_by_cell_and_finished_cells_are_kept(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        BENCHMARKS / "table1.py",
+        "--smoke",
+        "--results",
+        tmp_path,
+        "--cache",
+        tmp_path / "cache",
+    ]
+    models = ["--models", "lbarn", "independent_bits"]
+    first = subprocess.run([*command, *models], capture_output=True, text=True, timeout=300)
+    assert first.returncode == 0, first.stderr
+    rows = json.loads((tmp_path / "table1.json").read_text())
+    assert {(row["model"], row["splits"]) for row in rows} == {
+        *(
+            (f"lbarn_{kind}", splits)
+            for kind in ("individual", "common", "linearized", "refit")
+            for splits in ("exact", "fast")
+        ),
+        ("independent_bits", None),
+    }
+    assert "LBARN, refit" in (tmp_path / "table1.md").read_text()
+    again = subprocess.run([*command, *models], capture_output=True, text=True, timeout=300)
+    assert again.returncode == 0
+    assert again.stdout == ""
+    assert json.loads((tmp_path / "table1.json").read_text()) == rows
+
+
+def test_the_figures_of_the_paper_are_drawn_and_kept_as_data(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        BENCHMARKS / "figures.py",
+        "--smoke",
+        "--results",
+        tmp_path,
+        "--cache",
+        tmp_path / "cache",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "figures.json").read_text())
+    assert set(found) == {"samples", "trees", "curves", "importance", "orders", "reconstruction", "rounds"}
+    assert all("commit" in figure for figure in found.values())
+    for name in ("samples", "trees", "curves", "importance", "order", "cumulative", "reconstruction"):
+        assert (tmp_path / f"paper-{name}.png").stat().st_size > 1000
+        assert (tmp_path / f"paper-{name}.svg").stat().st_size > 1000

@@ -134,10 +134,10 @@ def test_wide_tables_are_coded_in_smaller_groups(monkeypatch):
     X = rows(10_000, 6)
     network = quick(max_iter=5).fit(X[:1000])
     monkeypatch.setattr(codec, "_GROUP_BITS", 6 * 4096)
-    assert by_hand([0] * 6)._group_rows == 4096
+    assert by_hand([0] * 6).group_rows == 4096
     np.testing.assert_array_equal(network.decompress(network.compress(X)), X)
     monkeypatch.setattr(codec, "_GROUP_BITS", 6)
-    assert by_hand([0] * 6)._group_rows == 4096
+    assert by_hand([0] * 6).group_rows == 4096
 
 
 # ---------------------------------------------------------------------- size

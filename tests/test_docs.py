@@ -16,7 +16,12 @@ import lbarn
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-EXTRAS = {"clusters.md": ["distributed"], "fitting.md": ["pandas"]}  # what a page imports
+EXTRAS = {  # what a page imports
+    "clusters.md": ["distributed"],
+    "fitting.md": ["pandas"],
+    "plots.md": ["matplotlib", "pandas"],
+    "report.md": ["jinja2", "matplotlib", "pandas"],
+}
 
 MODULES = sorted(
     module.name
@@ -58,6 +63,8 @@ def test_the_examples_of_a_page_run_in_order(page: Path, tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_in_docstrings_give_what_they_say(name: str) -> None:
+    if name.startswith(("lbarn.plots", "lbarn.report")):
+        pytest.importorskip("matplotlib")
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 

@@ -1,24 +1,65 @@
-"""The joint distribution of many binary variables, exactly and fast, by boosted trees."""
+"""The joint distribution of many binary variables, exactly and fast, by boosted trees.
 
-from lbarn._core import simd_path
-from lbarn.anomalies import LBARNOutlierDetector
-from lbarn.classifier import LBARNClassifier
-from lbarn.errors import CheckpointError, CompressedDataError, ModelFileError
-from lbarn.imputer import LBARNImputer
-from lbarn.load import load
-from lbarn.network import LBARN
-from lbarn.synthesis import fidelity
+Names are imported when they are first used: ``lbarn --help`` needs neither NumPy nor scikit-learn.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lbarn import datasets
+    from lbarn._core import simd_path
+    from lbarn.anomalies import LBARNOutlierDetector
+    from lbarn.classifier import LBARNClassifier
+    from lbarn.ensemble import LBARNEnsemble
+    from lbarn.errors import CheckpointError, CompressedDataError, DatasetError, ModelFileError
+    from lbarn.imputer import LBARNImputer
+    from lbarn.network import LBARN
+    from lbarn.opening import load
+    from lbarn.synthesis import fidelity
 
 __all__ = [
     "LBARN",
     "CheckpointError",
     "CompressedDataError",
+    "DatasetError",
     "LBARNClassifier",
+    "LBARNEnsemble",
     "LBARNImputer",
     "LBARNOutlierDetector",
     "ModelFileError",
+    "datasets",
     "fidelity",
     "load",
     "simd_path",
 ]
 __version__ = "0.1.0"
+
+_HOMES = {
+    "LBARN": "network",
+    "CheckpointError": "errors",
+    "CompressedDataError": "errors",
+    "DatasetError": "errors",
+    "LBARNClassifier": "classifier",
+    "LBARNEnsemble": "ensemble",
+    "LBARNImputer": "imputer",
+    "LBARNOutlierDetector": "anomalies",
+    "ModelFileError": "errors",
+    "fidelity": "synthesis",
+    "load": "opening",
+    "simd_path": "_core",
+}
+_MODULES = ("anomalies", "baselines", "datasets", "plots", "report", "synthesis")  # reached as lbarn.NAME
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"lbarn.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'lbarn' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"lbarn.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
-from lbarn.autoregressive import AutoregressiveNetwork
+from lbarn.density import BinaryDensity
 from lbarn.network import LBARN
 from lbarn.rows import complete_chunks, take_rows
 from lbarn.table import read_table
@@ -23,7 +23,7 @@ __all__ = ["Anomaly", "LBARNOutlierDetector", "SurprisingBit", "explain"]
 class SurprisingBit(NamedTuple):
     """A bit of a row, and what the model thought of it given the columns before it in the order."""
 
-    column: str | int  # its name, or its number where the table has no names
+    column: str | int  # its name, or its number where neither the table nor the model has names
     value: int
     surprise: float  # -log p(value), in nats
     probability: float  # p(value)
@@ -37,7 +37,7 @@ class Anomaly(NamedTuple):
     bits: list[SurprisingBit]
 
 
-def explain(model: AutoregressiveNetwork, X: Any, *, n_rows: int = 10, n_bits: int = 5) -> list[Anomaly]:
+def explain(model: BinaryDensity, X: Any, *, n_rows: int = 10, n_bits: int = 5) -> list[Anomaly]:
     """The ``n_rows`` least likely rows of ``X``, least likely first, each with its ``n_bits`` most surprising bits.
 
     Examples
@@ -58,7 +58,7 @@ def explain(model: AutoregressiveNetwork, X: Any, *, n_rows: int = 10, n_bits: i
     chosen = take_rows(X, rows)
     table = read_table(chosen, binarize=model.binarize)
     values = np.concatenate([bits for _, bits in complete_chunks(table)])
-    names = table.kind.names or range(table.n_columns)
+    names = table.kind.names or model._kind.names or range(table.n_columns)
     surprise = model.surprise(chosen)
     anomalies = []
     for row, bits, nats in zip(rows, values, surprise):
@@ -118,7 +118,7 @@ class LBARNOutlierDetector(OutlierMixin, BaseEstimator):
     def fit(self, X: Any, y: None = None, **fit_params: Any) -> LBARNOutlierDetector:
         """Fit the model, to which ``fit_params`` go, and set the threshold."""
         model = clone(self._estimator())
-        if isinstance(model, AutoregressiveNetwork):
+        if isinstance(model, BinaryDensity):
             for _ in complete_chunks(read_table(X, binarize=model.binarize)):
                 pass  # better refused now than after a long fit
         self.estimator_ = model.fit(X, y, **fit_params)

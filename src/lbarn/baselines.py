@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from lbarn.autoregressive import AutoregressiveNetwork, checked_weights
 from lbarn.bits import PackedBits
 from lbarn.conditional import LOG_ODDS_UNIT, Boosting, Conditional, Trees
+from lbarn.logistic_network import LogisticNetwork
 from lbarn.mixture import BernoulliMixture
 from lbarn.table import Kind
 from lbarn.training import Sample
 
-__all__ = ["BernoulliMixture", "IndependentBits", "SingleTreeNetwork"]
+__all__ = ["BernoulliMixture", "IndependentBits", "LogisticNetwork", "SingleTreeNetwork"]
 
 _PSEUDOCOUNTS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 

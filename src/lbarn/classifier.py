@@ -23,7 +23,7 @@ from lbarn.bits import pack
 from lbarn.conditional import UNIT
 from lbarn.conditioning import Evidence, condition
 from lbarn.errors import ModelFileError
-from lbarn.network import _NOT_IN_FILES, LBARN, _kind, _plain
+from lbarn.network import LBARN, _kind
 from lbarn.rows import take_rows
 from lbarn.table import Table, read_table
 
@@ -272,33 +272,18 @@ class LBARNClassifier(ClassifierMixin, BaseEstimator):
             raise ModelFileError(f"{path}: {error}") from error
 
     def _to_parts(self, trim: bool) -> tuple[dict[str, Any], modelfile.Tensors]:
-        parameters = self.get_params()
-        for name in _NOT_IN_FILES:
-            del parameters[name]
-        if isinstance(self.random_state, np.random.RandomState):
-            parameters["random_state"] = None
-        parameters["order"] = self.order if isinstance(self.order, str) else np.asarray(self.order).tolist()
         parts = [_network_to_parts(network, trim) for network in self.networks_]
         header = {
-            "parameters": {name: _plain(value) for name, value in parameters.items()},
+            "parameters": modelfile.parameters_to_json(self),
             "classes": _labels_to_json(self.classes_),
             "networks": [part for part, _ in parts],
         }
-        tensors = {"class_prior": self.class_prior_}
-        for k, (_, arrays) in enumerate(parts):
-            tensors |= {f"{k}.{name}": array for name, array in arrays.items()}
-        return header, tensors
+        return header, {"class_prior": self.class_prior_, **modelfile.nest([arrays for _, arrays in parts])}
 
     @classmethod
     def _from_parts(cls, header: dict[str, Any], tensors: modelfile.Tensors) -> LBARNClassifier:
         try:
-            parameters = header["parameters"]
-            if parameters.keys() != cls().get_params().keys() - set(_NOT_IN_FILES):
-                raise ValueError("parameters are missing, or unknown")
-            if not isinstance(parameters["order"], str) and np.asarray(parameters["order"]).dtype.kind not in "biuf":
-                raise ValueError("the order asked for is not of numbers")
-            model = cls(**parameters)
-            model._validate_params()
+            model = modelfile.parameters_from_json(cls, header["parameters"])
             model.classes_ = _labels_from_json(header["classes"])
             parts = [dict(part) for part in header["networks"]]
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
@@ -309,7 +294,9 @@ class LBARNClassifier(ClassifierMixin, BaseEstimator):
         model.class_prior_ = modelfile.expect(tensors, "class_prior", np.float64, (K,))
         if not (model.class_prior_ > 0).all() or not np.isclose(model.class_prior_.sum(), 1):
             raise ModelFileError("the class prior is not a distribution")
-        model.networks_ = [_network_from_parts(part, _own(tensors, k), model.binarize) for k, part in enumerate(parts)]
+        model.networks_ = [
+            _network_from_parts(part, modelfile.nested(tensors, k), model.binarize) for k, part in enumerate(parts)
+        ]
         first = model.networks_[0]
         if any(network.n_features_in_ != first.n_features_in_ for network in model.networks_):
             raise ModelFileError("its networks have different numbers of columns")
@@ -338,11 +325,6 @@ def _log_marginal(
             conditionals[:stop], n_trees[:stop], evidence, n_draws=1, n_particles=_PARTICLES, seed=0, n_jobs=n_jobs
         ).log_marginal
     return log_p
-
-
-def _own(tensors: modelfile.Tensors, k: int) -> modelfile.Tensors:
-    prefix = f"{k}."
-    return {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
 
 
 def _network_to_parts(network: AutoregressiveNetwork, trim: bool) -> tuple[dict[str, Any], modelfile.Tensors]:

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any
 
 import constriction
@@ -32,20 +32,23 @@ from lbarn.bits import MAX_ROWS, PackedBits
 from lbarn.conditional import Conditional, Trees, probabilities
 from lbarn.errors import CompressedDataError
 
-__all__ = ["Codec"]
+__all__ = ["PRECISION", "Codec", "cut", "new_digest", "opened", "sealed", "threads"]
 
 VERSION = 1
+PRECISION = 24  # bits of the coder's probabilities
 
 _MAGIC = b"LBARNz"
 _HEADER = struct.Struct("<6sH16sQ16s")
 _CHECKSUM_BYTES = 8
 
-_PRECISION = 24  # bits of the coder's probabilities
 _BLOCK_ROWS = 4096  # evaluated in one call; a multiple of 8, or the checksum of the bits would depend on it
 _GROUP_ROWS = 65_536  # coded position by position: part of the format, as is the next line
 _GROUP_BITS = 2**29
 
+OTHER_ROWS = "the compressed data is damaged: it does not decode to the rows that went in"
+
 _Task = Callable[[], NDArray[np.float64]]
+Submit = Callable[..., _Task]
 
 
 @dataclass
@@ -82,9 +85,9 @@ class _Block:
         is the same wherever it is computed.
         """
         log_odds = _core.log_odds(self.columns, self.n_rows, trees.splits, trees.values, trees.offsets)
-        shift = 30 - _PRECISION
-        ones = np.clip((probabilities(log_odds) + (1 << shift - 1)) >> shift, 1, (1 << _PRECISION) - 1)
-        return np.stack([(1 << _PRECISION) - ones, ones], axis=1).astype(np.float64)
+        shift = 30 - PRECISION
+        ones = np.clip((probabilities(log_odds) + (1 << shift - 1)) >> shift, 1, (1 << PRECISION) - 1)
+        return np.stack([(1 << PRECISION) - ones, ones], axis=1).astype(np.float64)
 
 
 class Codec:
@@ -98,50 +101,48 @@ class Codec:
         n_jobs: int | None,
     ) -> None:
         self._trees = [conditional.trees.head(count) for conditional, count in zip(conditionals, n_trees)]
-        self._order = order
+        self.order = order
         self._n_jobs = n_jobs
 
     def compress(self, chunks: Iterable[PackedBits]) -> bytes:
         """Rows in network order, as they come, in one container."""
-        D = len(self._trees)
-        coder, model = constriction.stream.stack.AnsCoder(), _binary_model()
-        n_rows, bits = 0, _digest(16)
-        blocks = (_Block.of(rows, D) for rows in _in_blocks(chunks))
-        with _threads(self._n_jobs) as submit:
-            while group := list(islice(blocks, self._group_rows // _BLOCK_ROWS)):
+        coder = constriction.stream.stack.AnsCoder()
+        n_rows, bits = 0, new_digest(16)
+        blocks = (_Block.of(rows, len(self._trees)) for rows in cut(chunks, repeat(_BLOCK_ROWS)))
+        with threads(self._n_jobs) as submit:
+            while group := list(islice(blocks, self.group_rows // _BLOCK_ROWS)):
                 n_rows += sum(block.n_rows for block in group)
                 bits.update(_packed(group))
-                for block, position, weights in self._predict(group[::-1], range(D)[::-1], submit):
-                    coder.encode_reverse(block[position], model, weights)
-        stream = coder.get_compressed().astype("<u4").tobytes()
-        header = _HEADER.pack(_MAGIC, VERSION, self.fingerprint(), n_rows, bits.digest())
-        return header + stream + _checksum(header + stream)
+                self._encode(coder, group, submit)
+        return sealed(self.fingerprint(), n_rows, bits.digest(), coder)
 
     def decompress(self, data: Any) -> NDArray[np.uint8]:
         """The rows in a container, columns as they were given, each bit a byte."""
-        n_rows, checksum, stream = self._opened(bytes(memoryview(data)))
-        try:
-            coder = constriction.stream.stack.AnsCoder(np.frombuffer(stream, "<u4").astype(np.uint32))
-        except ValueError as error:  # a stream that no encoder ends like that
-            raise CompressedDataError(f"the compressed data is damaged ({error})") from error
-        groups = self._decoded(coder, n_rows)
-        bits = _digest(16)
+        n_rows, checksum, coder = opened(data, self.fingerprint())
+        groups = []
+        with threads(self._n_jobs) as submit:
+            for start in range(0, n_rows, self.group_rows)[::-1]:
+                groups.append(self._decode(coder, min(self.group_rows, n_rows - start), submit))
+        groups.reverse()
+        bits = new_digest(16)
         for group in groups:
             bits.update(_packed(group))
         if not coder.is_empty() or bits.digest() != checksum:
-            raise CompressedDataError("the compressed data is damaged: it does not decode to the rows that went in")
-        X = np.empty((n_rows, len(self._trees)), np.uint8)
-        start = 0
-        for block in (block for group in groups for block in group):
-            rows = np.unpackbits(block.packed, axis=1, count=block.n_rows, bitorder="little").T
-            X[start : start + block.n_rows, self._order] = rows
-            start += block.n_rows
-        return X
+            raise CompressedDataError(OTHER_ROWS)
+        return self._unpacked([block for group in groups for block in group])
+
+    def push(self, coder: Any, bits: PackedBits, submit: Submit) -> None:
+        """Put a group of rows in network order, at most ``group_rows``, on a coder's stack."""
+        self._encode(coder, [_Block.of(rows, bits.n_columns) for rows in cut([bits], repeat(_BLOCK_ROWS))], submit)
+
+    def pop(self, coder: Any, n_rows: int, submit: Submit) -> NDArray[np.uint8]:
+        """Take the group of rows that was put there last, columns as they were given, each bit a byte."""
+        return self._unpacked(self._decode(coder, n_rows, submit))
 
     def fingerprint(self) -> bytes:
         """Of what determines the probabilities, and nothing else: the order and the selected trees."""
-        digest = _digest(16)
-        digest.update(self._order.astype("<u4").tobytes())
+        digest = new_digest(16)
+        digest.update(self.order.astype("<u4").tobytes())
         for trees in self._trees:
             digest.update(len(trees).to_bytes(8, "little"))
             digest.update(trees.offsets.astype("<i8", copy=False).tobytes())
@@ -150,12 +151,12 @@ class Codec:
         return digest.digest()
 
     @property
-    def _group_rows(self) -> int:
+    def group_rows(self) -> int:
         blocks = _GROUP_BITS // len(self._trees) // _BLOCK_ROWS
         return min(_GROUP_ROWS, max(1, blocks) * _BLOCK_ROWS)
 
     def _predict(
-        self, blocks: Sequence[_Block], positions: Sequence[int], submit: Callable[..., _Task]
+        self, blocks: Sequence[_Block], positions: Sequence[int], submit: Submit
     ) -> Iterator[tuple[_Block, int, NDArray[np.float64]]]:
         """(block, position, weights) in coding order. While one block is coded, threads evaluate the others.
 
@@ -168,41 +169,59 @@ class Codec:
                 if following is not None:
                     tasks[i] = submit(block.weights, self._trees[following])
 
-    def _decoded(self, coder: Any, n_rows: int) -> list[list[_Block]]:
-        D, model = len(self._trees), _binary_model()
-        groups = []
-        with _threads(self._n_jobs) as submit:
-            for start in range(0, n_rows, self._group_rows)[::-1]:
-                stop = min(start + self._group_rows, n_rows)
-                group = [_Block.blank(min(_BLOCK_ROWS, stop - at), D) for at in range(start, stop, _BLOCK_ROWS)]
-                for block, position, weights in self._predict(group, range(D), submit):
-                    block[position] = coder.decode(model, weights)
-                groups.append(group)
-        return groups[::-1]
+    def _encode(self, coder: Any, blocks: Sequence[_Block], submit: Submit) -> None:
+        model = _binary_model()
+        for block, position, weights in self._predict(blocks[::-1], range(len(self._trees))[::-1], submit):
+            coder.encode_reverse(block[position], model, weights)
 
-    def _opened(self, data: bytes) -> tuple[int, bytes, bytes]:
-        """(number of rows, checksum of their bits, stream) of a container that is whole and made with this model."""
-        if data[: len(_MAGIC)] != _MAGIC[: len(data)]:
-            raise CompressedDataError("this is not data that lbarn has compressed")
-        if len(data) < _HEADER.size + _CHECKSUM_BYTES:
-            raise CompressedDataError(f"the compressed data is truncated: {len(data)} bytes are less than a header")
-        _, version, fingerprint, n_rows, checksum = _HEADER.unpack_from(data)
-        if version != VERSION:
-            raise CompressedDataError(
-                f"the compressed data is of version {version}; this lbarn reads version {VERSION}"
-            )
-        content, stream = data[:-_CHECKSUM_BYTES], data[_HEADER.size : -_CHECKSUM_BYTES]
-        if data[-_CHECKSUM_BYTES:] != _checksum(content):
-            raise CompressedDataError("the compressed data is damaged or truncated: its checksum does not match")
-        if len(stream) % 4 or not 0 < n_rows <= MAX_ROWS:
-            raise CompressedDataError(f"the compressed data is damaged: {n_rows} rows in {len(stream)} bytes")
-        own = self.fingerprint()
-        if fingerprint != own:
-            raise CompressedDataError(
-                f"the data was compressed with another model (fingerprint {fingerprint.hex()[:8]}, this one's is "
-                f"{own.hex()[:8]}); the trees, their selection, leaf values and order must all be the same"
-            )
-        return n_rows, checksum, stream
+    def _decode(self, coder: Any, n_rows: int, submit: Submit) -> list[_Block]:
+        D, model = len(self._trees), _binary_model()
+        blocks = [_Block.blank(min(_BLOCK_ROWS, n_rows - at), D) for at in range(0, n_rows, _BLOCK_ROWS)]
+        for block, position, weights in self._predict(blocks, range(D), submit):
+            block[position] = coder.decode(model, weights)
+        return blocks
+
+    def _unpacked(self, blocks: Sequence[_Block]) -> NDArray[np.uint8]:
+        X = np.empty((sum(block.n_rows for block in blocks), len(self._trees)), np.uint8)
+        start = 0
+        for block in blocks:
+            rows = np.unpackbits(block.packed, axis=1, count=block.n_rows, bitorder="little").T
+            X[start : start + block.n_rows, self.order] = rows
+            start += block.n_rows
+        return X
+
+
+def sealed(fingerprint: bytes, n_rows: int, checksum: bytes, coder: Any) -> bytes:
+    """A container of what the coder holds; ``checksum`` is that of the rows' bits."""
+    stream = coder.get_compressed().astype("<u4").tobytes()
+    header = _HEADER.pack(_MAGIC, VERSION, fingerprint, n_rows, checksum)
+    return header + stream + _checksum(header + stream)
+
+
+def opened(container: Any, own: bytes) -> tuple[int, bytes, Any]:
+    """(number of rows, checksum of their bits, coder) of a container that is whole and made with the model ``own``."""
+    data = bytes(memoryview(container))
+    if data[: len(_MAGIC)] != _MAGIC[: len(data)]:
+        raise CompressedDataError("this is not data that lbarn has compressed")
+    if len(data) < _HEADER.size + _CHECKSUM_BYTES:
+        raise CompressedDataError(f"the compressed data is truncated: {len(data)} bytes are less than a header")
+    _, version, fingerprint, n_rows, checksum = _HEADER.unpack_from(data)
+    if version != VERSION:
+        raise CompressedDataError(f"the compressed data is of version {version}; this lbarn reads version {VERSION}")
+    content, stream = data[:-_CHECKSUM_BYTES], data[_HEADER.size : -_CHECKSUM_BYTES]
+    if data[-_CHECKSUM_BYTES:] != _checksum(content):
+        raise CompressedDataError("the compressed data is damaged or truncated: its checksum does not match")
+    if len(stream) % 4 or not 0 < n_rows <= MAX_ROWS:
+        raise CompressedDataError(f"the compressed data is damaged: {n_rows} rows in {len(stream)} bytes")
+    if fingerprint != own:
+        raise CompressedDataError(
+            f"the data was compressed with another model (fingerprint {fingerprint.hex()[:8]}, this one's is "
+            f"{own.hex()[:8]}); the trees, their selection, leaf values and order must all be the same"
+        )
+    try:
+        return n_rows, checksum, constriction.stream.stack.AnsCoder(np.frombuffer(stream, "<u4").astype(np.uint32))
+    except ValueError as error:  # a stream that no encoder ends like that
+        raise CompressedDataError(f"the compressed data is damaged ({error})") from error
 
 
 def _binary_model() -> Any:
@@ -210,12 +229,12 @@ def _binary_model() -> Any:
     return constriction.stream.model.Categorical(perfect=False)
 
 
-def _digest(size: int) -> hashlib.blake2b:
+def new_digest(size: int) -> hashlib.blake2b:
     return hashlib.blake2b(digest_size=size)
 
 
 def _checksum(content: bytes) -> bytes:
-    digest = _digest(_CHECKSUM_BYTES)
+    digest = new_digest(_CHECKSUM_BYTES)
     digest.update(content)
     return digest.digest()
 
@@ -225,10 +244,11 @@ def _packed(group: Sequence[_Block]) -> bytes:
     return np.hstack([block.packed for block in group]).tobytes()
 
 
-def _in_blocks(chunks: Iterable[PackedBits]) -> Iterator[NDArray[np.uint8]]:
-    """The same rows, ``_BLOCK_ROWS`` at a time."""
+def cut(chunks: Iterable[PackedBits], sizes: Iterable[int]) -> Iterator[NDArray[np.uint8]]:
+    """The same rows in pieces of these sizes, of which there are enough."""
+    size = iter(sizes)
     parts: list[NDArray[np.uint8]] = []
-    missing = _BLOCK_ROWS
+    missing = next(size)
     for chunk in chunks:
         start = 0
         while start < chunk.n_rows:
@@ -237,13 +257,13 @@ def _in_blocks(chunks: Iterable[PackedBits]) -> Iterator[NDArray[np.uint8]]:
             missing -= len(parts[-1])
             if missing == 0:
                 yield np.concatenate(parts)
-                parts, missing = [], _BLOCK_ROWS
+                parts, missing = [], next(size)
     if parts:
         yield np.concatenate(parts)
 
 
 @contextmanager
-def _threads(n_jobs: int | None) -> Iterator[Callable[..., _Task]]:
+def threads(n_jobs: int | None) -> Iterator[Submit]:
     """Hands out calls: to threads, or to be made when their result is asked for where one job is all there may be."""
     jobs = effective_n_jobs(n_jobs)
     if jobs == 1:

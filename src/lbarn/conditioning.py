@@ -14,7 +14,7 @@ leaves the total weight as it was: where nothing is seen after the certain prefi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -81,6 +81,11 @@ class Answer:
         self.probability[rows], self.log_marginal[rows] = part.probability, part.log_marginal
         self.draws[:, rows] = part.draws
         self.method[rows], self.effective[rows] = part.method, part.effective
+
+    def in_columns(self, order: NDArray[np.intp]) -> Answer:
+        """The same with the columns as they were before ``order`` put column ``order[k]`` at position ``k``."""
+        position = np.argsort(order)
+        return replace(self, probability=self.probability[:, position], draws=self.draws[:, :, position])
 
 
 @dataclass(frozen=True)

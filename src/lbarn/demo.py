@@ -1,4 +1,4 @@
-"""``python -m lbarn.demo``: scikit-learn's digits, fitted, compared, sampled and saved, in under a minute."""
+"""``python -m lbarn.demo``: scikit-learn's digits, fitted, compared, sampled and reported on, in under a minute."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from sklearn.model_selection import train_test_split
 
 from lbarn import LBARN, simd_path
 from lbarn.baselines import IndependentBits, SingleTreeNetwork
+from lbarn.report import write_report
 
 __all__ = ["run"]
 
@@ -30,22 +31,6 @@ def _in_terminal(images: NDArray[Any]) -> str:
         codes = images[:, top] + 2 * images[:, top + 1]
         lines.append("  ".join("".join(blocks[row]) for row in codes))
     return "\n".join(lines)
-
-
-def _draw(path: Path, rows: list[tuple[str, NDArray[Any]]]) -> None:
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(len(rows), 1, figsize=(10, 1.25 * len(rows)), layout="constrained")
-    for axis, (title, images) in zip(axes, rows):
-        framed = np.pad(images.astype(float), ((0, 0), (1, 1), (1, 1)), constant_values=0.15)
-        axis.imshow(np.hstack(list(framed)), cmap="binary", vmin=0, vmax=1)
-        axis.set_title(title, loc="left", fontsize=10)
-        axis.axis("off")
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
 
 
 def run(folder: Path, max_iter: int = 1000) -> dict[str, float]:
@@ -76,18 +61,14 @@ def run(folder: Path, max_iter: int = 1000) -> dict[str, float]:
     console.print(table)
 
     network = models["LBARN"]
-    samples = network.sample(12, random_state=0)
-    distance = (samples[:, None] != X_train[None]).sum(axis=2)
-    nearest = X_train[distance.argmin(axis=1)]
+    samples = network.sample(8, random_state=0)
     console.print("\nNew digits, drawn from the model:\n")
-    console.print(_in_terminal(samples[:8].reshape(-1, *_SHAPE)), highlight=False)
-    pictures = [("samples", samples), ("nearest training images", nearest), ("test images", X_test[:12])]
-    _draw(folder / "digits.png", [(title, images.reshape(-1, *_SHAPE)) for title, images in pictures])
+    console.print(_in_terminal(samples.reshape(-1, *_SHAPE)), highlight=False)
     network.save(folder / "digits.lbarn")
-    report = ["# Digits", "", "| model | nats per image | perplexity per pixel | time |", "|---|---:|---:|---:|"]
-    report += [f"| {' | '.join(line)} |" for line in lines] + ["", "![samples](digits.png)", ""]
-    (folder / "report.md").write_text("\n".join(report))
-    console.print(f"\n{folder}/report.md, {folder}/digits.png and {folder}/digits.lbarn written; ", end="")
+    page = folder / "report.html"
+    write_report(network, X_test, page, title="Handwritten digits", image_shape=_SHAPE)
+    console.print(f"\nThe model is in {folder / 'digits.lbarn'}. Open the report in a browser:", soft_wrap=True)
+    console.print(page.resolve().as_uri(), soft_wrap=True)
     console.print(f"{time.perf_counter() - began:.0f} s in all.")
     return scores
 

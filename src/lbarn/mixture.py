@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from lbarn.autoregressive import checked_weights
-from lbarn.rows import complete_chunks
+from lbarn.rows import complete_bits, complete_chunks
 from lbarn.table import Kind, Table, read_table
 
 __all__ = ["BernoulliMixture"]
@@ -94,14 +94,14 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
     def fit(self, X: Any, y: None = None, *, X_val: Any = None) -> BernoulliMixture:
         table = self._read(X, reset=True)
         if X_val is None:
-            whole = _bits(table)
+            whole = complete_bits(table)
             shuffled = np.random.default_rng(self.random_state).permutation(len(whole))
             n_valid = max(1, round(self.validation_fraction * len(whole)))
             if n_valid >= len(whole):
                 raise ValueError(f"{len(whole)} sample(s) leave none to train on; give more rows, or X_val")
             train, valid = whole[shuffled[n_valid:]], whole[shuffled[:n_valid]]
         else:
-            train, valid = _bits(table), _bits(self._read(X_val, reset=False))
+            train, valid = complete_bits(table), complete_bits(self._read(X_val, reset=False))
         self._kind = table.kind
         self.search_results_: list[dict[str, Any]] = []
         best = -np.inf
@@ -167,13 +167,6 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _bits(table: Table) -> Bits:
-    bits = np.empty((table.n_rows, table.n_columns), np.float32)
-    for start, values in complete_chunks(table):
-        bits[start : start + len(values)] = values
-    return bits
 
 
 def _joint(X: NDArray[Any], weights: Floats, means: Floats) -> NDArray[Any]:

@@ -10,24 +10,38 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
+from sklearn.base import BaseEstimator
 
 from lbarn.checkpoint import write_atomically
 from lbarn.conditional import Trees
 from lbarn.errors import ModelFileError
 
-__all__ = ["VERSION", "pack_trees", "read", "unpack_trees", "write"]
+__all__ = [
+    "VERSION",
+    "expect",
+    "nest",
+    "nested",
+    "pack_trees",
+    "parameters_from_json",
+    "parameters_to_json",
+    "read",
+    "unpack_trees",
+    "write",
+]
 
 VERSION = 1
 _KEY = "lbarn"
 _MAX_LOG_ODDS = 2**31 - 1
+_NOT_IN_FILES = {"n_jobs", "verbose"}  # parameters that do not affect the model
 
 Tensors = dict[str, NDArray[Any]]
+_Model = TypeVar("_Model", bound=BaseEstimator)
 
 
 def _checksum(header: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> str:
@@ -80,6 +94,42 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any], Tensors]:
     if not intact:
         raise ModelFileError(f"{path}: damaged (its checksum does not match)")
     return str(header.pop("kind", "")), header, tensors
+
+
+def parameters_to_json(model: BaseEstimator) -> dict[str, Any]:
+    """The parameters of a model that affect it; a generator of random numbers cannot be kept."""
+    return {name: _plain(value) for name, value in model.get_params().items() if name not in _NOT_IN_FILES}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.random.RandomState):
+        return None
+    if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str):
+        return np.asarray(value).tolist()
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def parameters_from_json(kind: type[_Model], parameters: Any) -> _Model:
+    """A model that is not fitted, with parameters that are all there and all valid; what is wrong is a ValueError."""
+    if parameters.keys() != kind().get_params().keys() - _NOT_IN_FILES:
+        raise ValueError("parameters are missing, or unknown")
+    for name, value in parameters.items():
+        if isinstance(value, list) and np.asarray(value).dtype.kind not in "biuf":
+            raise ValueError(f"the {name} asked for is not of numbers")
+    model = kind(**parameters)
+    model._validate_params()
+    return model
+
+
+def nest(parts: Sequence[Tensors]) -> Tensors:
+    """The arrays of several models as those of one."""
+    return {f"{k}.{name}": array for k, arrays in enumerate(parts) for name, array in arrays.items()}
+
+
+def nested(tensors: Tensors, k: int) -> Tensors:
+    """The arrays of model ``k`` of those that ``nest`` has put together."""
+    prefix = f"{k}."
+    return {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
 
 
 def pack_trees(network: Sequence[Trees]) -> Tensors:

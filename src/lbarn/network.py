@@ -22,12 +22,13 @@ from sklearn.utils.validation import check_is_fitted
 from lbarn import modelfile
 from lbarn.autoregressive import AutoregressiveNetwork, checked_weights
 from lbarn.bits import PackedBits
-from lbarn.checkpoint import Checkpoint
+from lbarn.checkpoint import Checkpoint, described
 from lbarn.conditional import Boosting, Conditional
 from lbarn.entropy import entropy_order
 from lbarn.errors import CheckpointError, ModelFileError
 from lbarn.order import ORDERS, resolve_order
 from lbarn.progress import CallbackSupport, fit_progress
+from lbarn.rows import hold_out
 from lbarn.search import LEAF_GRID, RATE_LADDER, curves, is_rising, search
 from lbarn.selection import SELECTIONS, select
 from lbarn.table import Kind
@@ -208,15 +209,7 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
         """
         if self.n_iter_no_change is not None and self.selection != "individual":
             raise ValueError(f"n_iter_no_change works with selection='individual' only, not {self.selection!r}")
-        table = self._read(X, reset=True)
-        weight = checked_weights(sample_weight, table.n_rows, "sample_weight")
-        if X_val is None and sample_weight_val is not None:
-            raise ValueError("sample_weight_val was given without X_val; weights of held-out rows are in sample_weight")
-        table_val = None if X_val is None else self._read(X_val, reset=False)
-        weight_val = (
-            None if table_val is None else checked_weights(sample_weight_val, table_val.n_rows, "sample_weight_val")
-        )
-
+        table, table_val, weight, weight_val = self._read_all(X, X_val, sample_weight, sample_weight_val)
         given = np.arange(table.n_columns)
         train, valid = table.pack(given), None if table_val is None else table_val.pack(given)
         fingerprint = _fingerprint(train, valid, weight, weight_val)
@@ -273,16 +266,9 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
         if valid is not None:
             sample, sample_val = Sample(*train, weight), Sample(*valid, weight_val)
         else:
-            n = train[0].n_rows
-            n_valid = round(self.validation_fraction * n)
-            if not 0 < n_valid < n:
-                raise ValueError(
-                    f"validation_fraction={self.validation_fraction} of {n} sample(s) leaves {n_valid} to validate on and "
-                    f"{n - n_valid} to train on, and at least 1 of each is needed; give more rows, or X_val"
-                )
-            shuffled = np.random.default_rng([self.seed_, 0]).permutation(n)
             whole = Sample(*train, weight)
-            sample, sample_val = whole.take(np.sort(shuffled[n_valid:])), whole.take(np.sort(shuffled[:n_valid]))
+            rows, rows_val = hold_out(train[0].n_rows, self.validation_fraction, self.seed_)
+            sample, sample_val = whole.take(rows), whole.take(rows_val)
         fill = sample.common_values()
         return sample.filled(fill), sample_val.filled(fill)
 
@@ -338,13 +324,7 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
 
     def _identity(self, fingerprint: str) -> dict[str, str]:
         """What determines the model: data and every parameter that affects it."""
-        names = sorted(set(self.get_params()) - {"n_jobs", "verbose", "warm_start"})
-        parameters = {name: getattr(self, name) for name in names}
-        if not isinstance(self.order, str):
-            parameters["order"] = np.asarray(self.order).tolist()
-        if isinstance(self.random_state, np.random.RandomState):
-            parameters["random_state"] = "RandomState"
-        return {"data": fingerprint, **{name: repr(value) for name, value in parameters.items()}}
+        return {"data": fingerprint, **described(self)}
 
     def _check_continues(self, identity: dict[str, str]) -> None:
         different = {name for name in identity if identity[name] != self._trained_identity[name]}
@@ -414,14 +394,8 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
 
     def _to_parts(self, trim: bool) -> tuple[dict[str, Any], modelfile.Tensors]:
         trimmed = trim or not hasattr(self, "train_curve_")
-        parameters = self.get_params()
-        for name in _NOT_IN_FILES:
-            del parameters[name]
-        if isinstance(self.random_state, np.random.RandomState):
-            parameters["random_state"] = None
-        parameters["order"] = self.order if isinstance(self.order, str) else np.asarray(self.order).tolist()
         header = {
-            "parameters": {name: _plain(value) for name, value in parameters.items()},
+            "parameters": modelfile.parameters_to_json(self),
             "fitted": {
                 "max_leaf_nodes": int(self.max_leaf_nodes_),
                 "learning_rate": float(self.learning_rate_),
@@ -454,13 +428,7 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
         if (counts < 0).any() or (counts > [len(t) for t in trees]).any():
             raise ModelFileError("a dimension has fewer trees than were selected")
         try:
-            parameters = header["parameters"]
-            if parameters.keys() != cls().get_params().keys() - set(_NOT_IN_FILES):
-                raise ValueError("parameters are missing, or unknown")
-            if not isinstance(parameters["order"], str) and np.asarray(parameters["order"]).dtype.kind not in "biuf":
-                raise ValueError("the order asked for is not of numbers")
-            model = cls(**parameters)
-            model._validate_params()
+            model = modelfile.parameters_from_json(cls, header["parameters"])
             model._kind = _kind(header["columns"], D)
             fitted = header["fitted"]
             model.max_leaf_nodes_, model.learning_rate_ = int(fitted["max_leaf_nodes"]), float(fitted["learning_rate"])
@@ -491,8 +459,6 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
         return model
 
 
-_NOT_IN_FILES = ("n_jobs", "verbose")  # parameters that do not affect the model
-
 _Packed = tuple[PackedBits, PackedBits | None]
 
 
@@ -514,11 +480,6 @@ def _fingerprint(train: _Packed, valid: _Packed | None, *weights: NDArray[np.flo
     for weight in weights:
         digest.update(b"-" if weight is None else weight.tobytes())
     return digest.hexdigest()
-
-
-def _plain(value: Any) -> Any:
-    """NumPy scalars as Python's own, for JSON."""
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _kind(columns: dict[str, Any], n_columns: int) -> Kind:

@@ -1,4 +1,4 @@
-"""Rows of any table: some of them as the same kind of table, or all of them as complete bits."""
+"""Rows of any table: some of them as the same kind of table, all of them as complete bits, or those to hold out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lbarn.table import Table
 
-__all__ = ["complete_chunks", "take_rows"]
+__all__ = ["complete_bits", "complete_chunks", "hold_out", "take_rows"]
 
 
 def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
@@ -43,3 +43,23 @@ def complete_chunks(table: Table) -> Iterator[tuple[int, NDArray[np.bool_]]]:
                 "here: LBARN.impute fills them"
             )
         yield start, values
+
+
+def complete_bits(table: Table) -> NDArray[np.float32]:
+    """All rows, 0 and 1 as matrix products want them; a missing bit is an error."""
+    bits = np.empty((table.n_rows, table.n_columns), np.float32)
+    for start, values in complete_chunks(table):
+        bits[start : start + len(values)] = values
+    return bits
+
+
+def hold_out(n: int, fraction: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Numbers of the rows to train on and of those to validate on, each in order."""
+    n_valid = round(fraction * n)
+    if not 0 < n_valid < n:
+        raise ValueError(
+            f"validation_fraction={fraction} of {n} sample(s) leaves {n_valid} to validate on and {n - n_valid} to train "
+            "on, and at least 1 of each is needed; give more rows, or X_val"
+        )
+    shuffled = np.random.default_rng([seed, 0]).permutation(n)
+    return np.sort(shuffled[n_valid:]), np.sort(shuffled[:n_valid])

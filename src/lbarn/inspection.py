@@ -1,0 +1,230 @@
+"""What is in a model: its parameters, sizes and log-likelihoods, and one column's conditional in readable form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lbarn.autoregressive import AutoregressiveNetwork
+from lbarn.classifier import LBARNClassifier
+from lbarn.conditional import LOG_ODDS_UNIT, Trees
+from lbarn.ensemble import LBARNEnsemble
+
+__all__ = ["column_lines", "describe", "describe_column", "lines", "tree_lines"]
+
+
+Model = AutoregressiveNetwork | LBARNClassifier | LBARNEnsemble
+
+
+def describe(model: Model) -> dict[str, Any]:
+    """Kind, columns, parameters, trees, log-likelihoods and fingerprint of a model, ready for JSON.
+
+    Examples
+    --------
+    >>> from lbarn.baselines import IndependentBits
+    >>> found = describe(IndependentBits().fit([[0, 1], [1, 1]]))
+    >>> found["kind"], found["columns"], found["trees"]["selected"]
+    ('IndependentBits', 2, 2)
+    """
+    about: dict[str, Any] = {"kind": type(model).__name__, "columns": int(model.n_features_in_)}
+    parts = _parts(model)
+    if parts is None:
+        about |= {"names": _names(model), **_network(model)}
+    else:
+        about["names"] = _names(parts.networks[0])
+        about[parts.name] = [
+            {"label": label, "share": share, **_network(network)}
+            for label, share, network in zip(parts.labels, parts.shares, parts.networks)
+        ]
+    about["parameters"] = {name: _plain(value) for name, value in model.get_params().items() if name not in _RUN_TIME}
+    return about
+
+
+_PART = {"classes": "class", "members": "member"}
+_RUN_TIME = ("n_jobs", "verbose", "warm_start")
+
+
+class _Parts(NamedTuple):
+    """The networks of a model that has several."""
+
+    name: str
+    labels: list[Any]
+    shares: list[float]
+    networks: Sequence[AutoregressiveNetwork]
+
+
+def _parts(model: Model) -> _Parts | None:
+    if isinstance(model, LBARNClassifier):
+        return _Parts("classes", model.classes_.tolist(), model.class_prior_.tolist(), model.networks_)
+    if isinstance(model, LBARNEnsemble):
+        return _Parts("members", list(range(len(model.members_))), model.weights_.tolist(), model.members_)
+    return None
+
+
+def _network(model: AutoregressiveNetwork) -> dict[str, Any]:
+    counts = model.n_trees_
+    found: dict[str, Any] = {
+        "trees": {
+            "selected": int(counts.sum()),
+            "trained": sum(len(conditional.trees) for conditional in model._conditionals),
+            "fewest": int(counts.min()),
+            "median": float(np.median(counts)),
+            "most": int(counts.max()),
+        },
+        "fingerprint": model._codec().fingerprint().hex(),
+    }
+    for name in ("max_leaf_nodes", "learning_rate", "selection", "seed"):
+        if hasattr(model, f"{name}_"):
+            found[name] = _plain(getattr(model, f"{name}_"))
+    if hasattr(model, "valid_curve_"):
+        chosen = np.arange(len(counts)), counts
+        found["log_likelihood"] = {
+            "untrained": -len(counts) * math.log(2),
+            "train": float(model.train_curve_[chosen].sum()),
+            "valid": float(model.valid_curve_[chosen].sum()),
+        }
+    return found
+
+
+def describe_column(model: Model, column: str, *, n_predictors: int = 10, n_trees: int = 3) -> dict[str, Any]:
+    """How a column follows from those before it in the order: strongest predictors and first trees, ready for JSON.
+
+    ``column`` is its name, or its number. Every class of a classifier and every member of an ensemble tells its own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lbarn import LBARN
+    >>> X = np.repeat(np.random.default_rng(0).integers(0, 2, (300, 1)), 2, axis=1)
+    >>> model = LBARN(max_leaf_nodes=2, learning_rate=0.5, max_iter=50, random_state=0).fit(X)
+    >>> found = describe_column(model, "1", n_trees=1)
+    >>> found["predictors"][0]["column"], found["predictors"][0]["share"]
+    (0, 1.0)
+    >>> print(*tree_lines(found["trees"][0]), sep="\\n")
+    0 = 1: +1.0000
+    0 = 0: -1.0000
+    """
+    for name, value in (("n_predictors", n_predictors), ("n_trees", n_trees)):
+        if value < 0:
+            raise ValueError(f"{name} must be at least 0; got {value}")
+    parts = _parts(model)
+    if parts is not None:
+        pairs = zip(parts.labels, parts.networks)
+        told = [{"label": label, **_conditional(network, column, n_predictors, n_trees)} for label, network in pairs]
+        return {"column": told[0]["column"], parts.name: told}
+    return _conditional(model, column, n_predictors, n_trees)
+
+
+def _conditional(model: AutoregressiveNetwork, column: str, n_predictors: int, n_trees: int) -> dict[str, Any]:
+    names: list[Any] = _names(model) or list(range(int(model.n_features_in_)))
+    j = _index(column, names)
+    position = int(np.flatnonzero(model.order_ == j)[0])
+    count = int(model.n_trees_[j])
+    conditional = model._conditionals[position]
+    gains = conditional.importance(count)
+    strongest = [k for k in np.argsort(-gains, kind="stable")[:n_predictors] if gains[k] > 0]
+    before = [names[i] for i in model.order_[:position]]
+    return {
+        "column": names[j],
+        "position": position,
+        "trees_selected": count,
+        "predictors": [
+            {"column": before[k], "gain": float(gains[k]), "share": float(gains[k] / gains.sum())} for k in strongest
+        ],
+        "trees": [_tree(conditional.trees, t, before) for t in range(min(n_trees, count))],
+    }
+
+
+def _index(column: str, names: list[Any]) -> int:
+    if column in names:
+        return names.index(column)
+    if column.isdecimal() and int(column) < len(names):
+        return int(column)
+    raise ValueError(
+        f"there is no column {column!r}; columns go by their names, or by their numbers 0 to {len(names) - 1}"
+    )
+
+
+def _tree(trees: Trees, t: int, names: list[Any]) -> dict[str, Any]:
+    """Tree ``t`` as nested dictionaries: a leaf has a value (log-odds), an inner node a column and two branches."""
+    first, last = int(trees.offsets[t]), int(trees.offsets[t + 1])
+    leaves: list[dict[str, Any]] = [{}]
+    root = leaves[0]
+    for leaf, position in trees.splits[first:last].tolist():
+        node = leaves[leaf]
+        leaves[leaf] = {}
+        leaves.append({})
+        node.update(column=names[position], one=leaves[-1], zero=leaves[leaf])
+    for node, value in zip(leaves, trees.values[first + t : last + t + 1].tolist()):
+        node["value"] = value * LOG_ODDS_UNIT
+    return root
+
+
+def tree_lines(node: dict[str, Any]) -> Iterator[str]:
+    """A tree of ``describe_column`` as indented lines, with what each leaf adds to the log-odds of a 1."""
+    if "value" in node:
+        yield f"always: {node['value']:+.4f}"
+        return
+    for bit, branch in ((1, node["one"]), (0, node["zero"])):
+        if "value" in branch:
+            yield f"{node['column']} = {bit}: {branch['value']:+.4f}"
+        else:
+            yield f"{node['column']} = {bit}"
+            yield from (f"    {line}" for line in tree_lines(branch))
+
+
+def lines(found: dict[str, Any]) -> Iterator[str]:
+    """What ``describe`` has found (and whatever else is simple), for people."""
+    for name, value in found.items():
+        if name == "parameters":
+            yield name
+            yield from (f"    {parameter} = {own}" for parameter, own in value.items())
+        elif name == "names":
+            yield f"names           {'none' if value is None else _some(value)}"
+        elif name == "trees":
+            spread = f"{value['fewest']:,} to {value['most']:,} a column, median {value['median']:,g}"
+            yield f"trees           {value['selected']:,} of {value['trained']:,} ({spread})"
+        elif name == "log_likelihood":
+            each = ", ".join(f"{part} {nats:.4f}" for part, nats in value.items())
+            yield f"log-likelihood  {each} (nats per row)"
+        elif name in _PART:
+            for own in value:
+                yield f"{_PART[name]} {own['label']} ({own['share']:.1%})"
+                network = {key: part for key, part in own.items() if key not in ("label", "share")}
+                yield from (f"    {line}" for line in lines(network))
+        else:
+            yield f"{name:<15} {value:,}" if isinstance(value, int) and name != "seed" else f"{name:<15} {value}"
+
+
+def column_lines(found: dict[str, Any]) -> Iterator[str]:
+    """What ``describe_column`` has found, for people."""
+    for name, part in _PART.items():
+        for own in found.get(name, ()):
+            yield f"{part} {own['label']}"
+            yield from (f"    {line}" for line in column_lines(own))
+        if name in found:
+            return
+    yield f"column {found['column']}: position {found['position']} in the order, {found['trees_selected']:,} trees"
+    yield "strongest predictors (share of the summed gain)"
+    yield from (f"    {one['share']:6.1%}  {one['column']}" for one in found["predictors"])
+    if not found["predictors"]:
+        yield "    none: it does not depend on those before it"
+    for t, tree in enumerate(found["trees"], 1):
+        yield f"tree {t} (added to the log-odds of a 1)"
+        yield from (f"    {line}" for line in tree_lines(tree))
+
+
+def _some(names: list[str], most: int = 8) -> str:
+    return ", ".join(names[:most]) + (f", ... ({len(names):,} in all)" if len(names) > most else "")
+
+
+def _names(model: AutoregressiveNetwork) -> list[str] | None:
+    names = model._kind.names
+    return None if names is None else [str(name) for name in names]
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

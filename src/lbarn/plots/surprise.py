@@ -1,0 +1,97 @@
+"""What is unexpected about a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lbarn.plots.columns import checked_bits, checked_shape, column_names, shortened
+from lbarn.plots.display import Display, bars_size, bit_colours, draw_bars, draw_map, map_size
+from lbarn.rows import take_rows
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from typing_extensions import Self
+
+__all__ = ["SurpriseDisplay"]
+
+
+@dataclass
+class SurpriseDisplay(Display):
+    """-log p of every bit of a row, given those before it in the order.
+
+    An image where the columns are pixels, with the row itself beside it; else bars, the most surprising bits first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lbarn.baselines import IndependentBits
+    >>> X = np.array([[0, 1], [0, 1], [0, 1], [1, 1]])
+    >>> SurpriseDisplay.from_estimator(IndependentBits().fit(X), X, 3).surprise.round(2)
+    array([1.2 , 0.11])
+    """
+
+    bits: NDArray[np.bool_]
+    surprise: NDArray[np.float64]
+    names: list[str]
+    n_shown: int = 10
+    shape: tuple[int, int] | None = None
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        X: Any,
+        row: int = 0,
+        *,
+        n_shown: int = 10,
+        shape: Sequence[int] | None = None,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Draw the surprise of one row of ``X``.
+
+        Parameters
+        ----------
+        model : fitted network
+        X : table of 0 and 1
+        row : int, default=0
+            Its number in ``X``.
+        n_shown : int, default=10
+            Bars, where there is no shape.
+        shape : (rows, columns) of an image, optional
+        """
+        bits = checked_bits(model, X)
+        pixels = checked_shape(shape, bits.shape[1])
+        if not 0 <= row < len(bits):
+            raise ValueError(f"X has no row {row}; it has {len(bits)}, 0 to {len(bits) - 1}")
+        chosen = take_rows(X, np.array([row]))
+        return cls(bits[row], model.surprise(chosen)[0], column_names(model, pixels), n_shown, pixels).plot(ax)
+
+    def _draw(self, ax: Axes) -> None:
+        total = f"-log p(x) = {self.surprise.sum():.1f} nats"
+        if self.shape is None:
+            shown = np.argsort(-self.surprise, kind="stable")[: self.n_shown]
+            labels = [f"{shortened(self.names[j])} = {int(self.bits[j])}" for j in shown]
+            draw_bars(ax, labels, self.surprise[shown], "surprise, nats")
+        else:
+            draw_map(ax, self.surprise, self.shape, "surprise, nats")
+            self._draw_row(ax, self.shape)
+        ax.set_title(total, loc="left")
+
+    def _draw_row(self, ax: Axes, shape: tuple[int, int]) -> None:
+        """To the left of the map, on the same scale."""
+        height, width = shape
+        left = -width - 0.5 - max(1.0, width / 12)
+        ax.imshow(
+            bit_colours(self.bits).reshape(*shape, 3),
+            interpolation="nearest",
+            extent=(left, left + width, height - 0.5, -0.5),
+        )
+        ax.set(xlim=(left, width - 0.5), ylim=(height - 0.5, -0.5))
+
+    def _size(self) -> tuple[float, float]:
+        return bars_size(min(self.n_shown, len(self.bits))) if self.shape is None else map_size(self.shape, 2)

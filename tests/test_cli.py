@@ -1,0 +1,594 @@
+"""The command line, through the real executable: what it prints, writes, refuses, and how it ends."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import typer
+from sklearn.base import clone
+
+import lbarn
+from fit_process import DEADLINE, finished_dimensions, linked_rows, wait_until
+from lbarn import LBARN, LBARNClassifier, LBARNEnsemble, tablefile
+from lbarn.anomalies import explain
+from lbarn.cli import app
+from lbarn.commands import terminal
+from networks import assert_same_network, quick, rows, still_rising
+
+EXECUTABLE = Path(sys.executable).with_name("lbarn")
+D = 10
+NAMES = tuple(f"item {j}" for j in range(D))
+QUICK = ("--max-iter", "20", "--learning-rate", "0.3", "--max-leaf-nodes", "4", "--random-state", "0")
+
+pytestmark = [still_rising, pytest.mark.skipif(not EXECUTABLE.exists(), reason=f"there is no {EXECUTABLE}")]
+
+
+def run(*args: object, code: int = 0, stdin: bytes = b"", **options: Any) -> subprocess.CompletedProcess[bytes]:
+    """``lbarn ARGS``, which must end with ``code``; never with a traceback."""
+    done = subprocess.run(
+        [EXECUTABLE, *map(str, args)], input=stdin, capture_output=True, timeout=DEADLINE, check=False, **options
+    )
+    assert done.returncode == code, done.stderr.decode()
+    assert b"Traceback" not in done.stderr
+    return done
+
+
+def refused(*args: object, **options: Any) -> str:
+    """The one line that says why."""
+    done = run(*args, code=2, **options)
+    assert done.stdout == b""
+    lines = done.stderr.decode().splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("lbarn: ")
+    return lines[0]
+
+
+def csv(X: Any, names: tuple[str, ...] | None = NAMES) -> bytes:
+    return tablefile.to_csv(np.asarray(X, np.uint8), names)
+
+
+class Folder:
+    """Tables, and models that the command line has fitted on them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.train, self.valid, self.test = rows(300, D), rows(100, D, seed=1), rows(60, D, seed=2)
+        for name in ("train", "valid", "test"):
+            self[f"{name}.csv"].write_bytes(csv(getattr(self, name)))
+            self[f"plain-{name}.csv"].write_bytes(csv(getattr(self, name), None))
+        self.weights = np.linspace(0.5, 1.5, 300)
+        self["weights.csv"].write_bytes(tablefile.to_csv(self.weights[:, None]))
+        self.model, self.plain = self["model.lbarn"], self["plain.lbarn"]
+
+    def __getitem__(self, name: str) -> Path:
+        return self.path / name
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    made = Folder(tmp_path_factory.mktemp("cli"))
+    run("fit", made["train.csv"], "-o", made.model, *QUICK)
+    run("fit", made["plain-train.csv"], "-o", made.plain, *QUICK, "--no-header")
+    return made
+
+
+@pytest.fixture(scope="module")
+def model(folder: Folder) -> LBARN:
+    opened = LBARN.load(folder.model)
+    del opened.feature_names_in_  # to be given arrays without a warning
+    return opened
+
+
+# ---------------------------------------------------------------------- help
+
+
+def test_help_imports_nothing_that_takes_long() -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", EXECUTABLE, "--help"], capture_output=True, text=True, check=True
+    )
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert "typer" in imported
+    assert imported.isdisjoint({"numpy", "scipy", "sklearn", "joblib", "pandas", "narwhals", "rich"})
+
+
+def test_every_command_helps_with_an_example_and_is_tested_here() -> None:
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    expected = [
+        "fit",
+        "score",
+        "sample",
+        "impute",
+        "denoise",
+        "anomalies",
+        "compress",
+        "decompress",
+        "inspect",
+        "report",
+        "demo",
+    ]
+    assert list(commands) == expected
+    source = Path(__file__).read_text()
+    overview = run("--help").stdout.decode()
+    assert run().stdout.decode().strip() == overview.strip()
+    for name, command in commands.items():
+        assert f"\n  {name}  " in overview
+        shown = run(name, "-h").stdout.decode()
+        assert f"\n  lbarn {name}" in shown
+        assert f'"{name}", ' in source
+        for option in (option for parameter in command.params for option in parameter.opts if option[0] == "-"):
+            assert option in shown
+            assert f'"{option}"' in source, f"{name} {option}"
+    assert run("--version").stdout.decode() == f"lbarn {lbarn.__version__}\n"
+
+
+def test_fit_has_every_parameter_of_the_estimator_with_the_same_default() -> None:
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    options = {parameter.name: parameter.default for parameter in commands["fit"].params}
+    own = LBARN().get_params()
+    for name in own.keys() - {"verbose", "warm_start", "n_jobs"}:
+        default = options[name]
+        assert (type(own[name])(default) if isinstance(default, str) else default) == own[name]
+    assert options["n_jobs"] == -1
+
+
+@pytest.mark.parametrize(("words", "expected"), [("lbarn deno", "denoise"), ("lbarn fit --check", "--checkpoint")])
+def test_the_shell_completes_commands_and_options(words: str, expected: str) -> None:
+    wanted = {"_LBARN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    assert run(env={**os.environ, **wanted}).stdout.decode().split() == [expected]
+    script = run(
+        "--show-completion", "bash", code=0, env={**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    )
+    assert b"_LBARN_COMPLETE" in script.stdout
+
+
+# ---------------------------------------------------------------------- fit
+
+
+def test_fit_gives_the_model_that_the_library_gives(folder: Folder) -> None:
+    tables = ("--valid", folder["valid.csv"], "--weights", folder["weights.csv"])
+    done = run("fit", folder["train.csv"], *tables, "-o", folder["weighted.lbarn"], *QUICK, "--header", "--json")
+    expected = quick().fit(folder.train, X_val=folder.valid, sample_weight=folder.weights)
+    fitted = LBARN.load(folder["weighted.lbarn"])
+    assert_same_network(fitted, expected)
+    assert tuple(fitted.feature_names_in_) == NAMES
+    told = json.loads(done.stdout)
+    assert (told["rows"], told["columns"], told["trees"]) == (300, D, int(expected.n_trees_.sum()))
+    assert told["fingerprint"] == expected._codec().fingerprint().hex()
+
+
+def test_fit_takes_every_parameter(folder: Folder) -> None:
+    X = folder.train * 0.25 + 0.5
+    np.savez(folder["grey.npz"], X=X, y=np.zeros(3))
+    order = [*range(1, D), 0]
+    expected = LBARN(
+        max_leaf_nodes=3,
+        learning_rate=0.5,
+        max_iter=7,
+        selection="common",
+        order=order,
+        boosting="gradient",
+        splits="exact",
+        split_bits=4,
+        min_gain=0.01,
+        l2_regularization=0.5,
+        refit=True,
+        validation_fraction=0.3,
+        binarize=0.6,
+        random_state=3,
+    ).fit(X)
+    how = [
+        "--max-leaf-nodes",
+        3,
+        "--learning-rate",
+        0.5,
+        "--max-iter",
+        7,
+        "--selection",
+        "common",
+        "--boosting",
+        "gradient",
+    ]
+    how += ["--order", ",".join(map(str, order)), "--splits", "exact", "--split-bits", 4, "--min-gain", 0.01, "--refit"]
+    how += ["--l2-regularization", 0.5, "--validation-fraction", 0.3, "--binarize", 0.6, "--random-state", 3]
+    run("fit", folder["grey.npz"], "--out", folder["grey.lbarn"], *how, "--trim", "--n-jobs", "1")
+    fitted = LBARN.load(folder["grey.lbarn"])
+    assert fitted._codec().fingerprint() == expected._codec().fingerprint()
+    assert not hasattr(fitted, "valid_curve_")
+    assert clone(fitted).set_params(n_jobs=None).get_params() == expected.get_params()
+
+
+def test_fit_searches_and_stops_early_and_says_when_it_was_too_short(folder: Folder) -> None:
+    sparse = folder["train.npz"]
+    sp.save_npz(sparse, sp.csr_matrix(folder.train))
+    found = ("--max-leaf-nodes", "auto", "--learning-rate", "auto", "--max-iter", "5", "--n-iter-no-change", "3")
+    out = folder["auto.lbarn"]
+    done = run("fit", sparse, "-o", out, *found, "--order", "entropy-decreasing", "--random-state", "0")
+    assert b"10 columns" in done.stderr
+    expected = LBARN(
+        max_leaf_nodes="auto",
+        learning_rate="auto",
+        max_iter=5,
+        n_iter_no_change=3,
+        order="entropy-decreasing",
+        random_state=0,
+    )
+    assert_same_network(LBARN.load(out), expected.fit(folder.train))
+    short = run("fit", "-", "-o", out, "--max-iter", "1", stdin=csv(folder.train)).stderr
+    assert b"lbarn: warning: the validation log-likelihood is still rising at --max-iter 1" in short
+
+
+def test_a_killed_fit_continues_from_its_checkpoint(tmp_path: Path) -> None:
+    data, checkpoint = tmp_path / "train.npy", tmp_path / "checkpoint"
+    np.save(data, linked_rows(4000, 60))
+    options = ("--max-iter", "60", "--random-state", "0")
+    command = [EXECUTABLE, "fit", data, "-o", tmp_path / "model.lbarn", *options, "--checkpoint", checkpoint]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: len(finished_dimensions(checkpoint)) >= 3, "three finished columns")
+    finally:
+        process.kill()
+        process.wait()
+    assert not (tmp_path / "model.lbarn").exists()
+    before = finished_dimensions(checkpoint)
+    assert 3 <= len(before) < 60
+    run(*command[1:])
+    after = finished_dimensions(checkpoint)
+    assert {name: after[name] for name in before} == before  # none was trained again
+    run("fit", data, "-o", tmp_path / "at-once.lbarn", *options)
+    assert (tmp_path / "model.lbarn").read_bytes() == (tmp_path / "at-once.lbarn").read_bytes()
+
+
+def test_ctrl_c_is_one_line_and_130(tmp_path: Path) -> None:
+    data, checkpoint = tmp_path / "train.npy", tmp_path / "checkpoint"
+    np.save(data, linked_rows(4000, 60))
+    process = subprocess.Popen(
+        [EXECUTABLE, "fit", data, "-o", tmp_path / "model.lbarn", "--checkpoint", checkpoint],
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        wait_until(lambda: finished_dimensions(checkpoint), "a finished column")
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=DEADLINE)
+    finally:
+        process.kill()
+    assert (process.returncode, said) == (130, b"lbarn: interrupted\n")
+    assert not (tmp_path / "model.lbarn").exists()
+
+
+# ---------------------------------------------------------------------- use
+
+
+def test_score_prints_one_number_a_row_and_the_mean_beside(folder: Folder, model: LBARN) -> None:
+    scores = model.score_samples(folder.test)
+    done = run("score", folder.model, folder["test.csv"])
+    np.testing.assert_array_equal(np.loadtxt(io.BytesIO(done.stdout)), scores)
+    error = scores.std(ddof=1) / np.sqrt(60)
+    line = f"mean {scores.mean():.4f} +- {error:.4f} nats, 60 rows\n"
+    assert done.stderr.decode() == line
+    shuffled = csv(folder.test[:, ::-1], NAMES[::-1])  # columns are found by their names
+    done = run("score", folder.model, "-", "--mean", "--n-jobs", "1", stdin=shuffled)
+    assert (done.stdout.decode(), done.stderr) == (line, b"")
+    told = json.loads(run("score", folder.plain, folder["plain-test.csv"], "--json", "--no-header").stdout)
+    assert told == {"rows": 60, "mean": scores.mean(), "standard_error": error, "log_likelihood": scores.tolist()}
+
+
+def test_score_of_rows_with_missing_cells_is_that_of_the_others(folder: Folder, model: LBARN) -> None:
+    X = folder.test.astype(float)
+    X[::2, [1, 5]] = np.nan
+    text = tablefile.to_csv(X, NAMES).decode().replace(".0", "").replace("nan", "")
+    (folder.path / "holes.csv").write_text(text)
+    out = folder["scores.npy"]
+    run("score", folder.model, folder["holes.csv"], "--out", out, "--random-state", "0", "--n-particles", "100")
+    scores = np.load(out)[:, 0]
+    np.testing.assert_allclose(scores[::2], model.log_marginal(X[::2]))
+    np.testing.assert_array_equal(scores[1::2], model.score_samples(folder.test[1::2]))
+
+
+def test_samples_go_through_a_pipe(folder: Folder, model: LBARN) -> None:
+    shell = '"$0" sample "$1" -n 50 --random-state 4 | "$0" score "$1" - --mean --json'
+    done = subprocess.run(["sh", "-c", shell, EXECUTABLE, folder.model], capture_output=True, check=True)
+    assert json.loads(done.stdout)["mean"] == model.score(model.sample(50, random_state=4))
+    assert done.stderr == b""
+
+
+def test_a_closed_pipe_is_quiet(folder: Folder) -> None:
+    process = subprocess.Popen(
+        [EXECUTABLE, "sample", folder.model, "--n-samples", "100000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    assert process.wait() == 141
+    process.stderr.close()
+
+
+def test_samples_keep_what_is_given(folder: Folder) -> None:
+    given = "\n".join([",".join(NAMES), "1,0" + "," * 8, "0,1,1" + "," * 7]) + "\n"
+    out = folder["given.parquet"]
+    pytest.importorskip("pyarrow")
+    run("sample", folder.model, "-n", "3", "--given", "-", "-o", out, "--random-state", "0", stdin=given.encode())
+    table = tablefile.read(str(out))
+    assert table.names == NAMES
+    assert table.values[:3, :2].tolist() == [[1, 0]] * 3
+    assert table.values[3:, :3].tolist() == [[0, 1, 1]] * 3
+
+
+def test_impute_fills_what_is_missing_and_nothing_else(folder: Folder, model: LBARN) -> None:
+    X = folder.test.astype(float)
+    X[:, [2, 7]] = np.nan
+    holes = tablefile.to_csv(X, NAMES)
+    done = run("impute", folder.model, "-", "--random-state", "5", stdin=holes)
+    assert done.stdout == csv(model.impute(X, random_state=5))
+    assert done.stderr == b"rows: 60 enumeration\n"
+    out = folder["filled.npy"]
+    options = ("--n-particles", "50", "--n-jobs", "1", "--out", out)
+    run(
+        "impute",
+        folder.model,
+        "-",
+        "--output",
+        "sample",
+        "--n-draws",
+        "2",
+        "--random-state",
+        "5",
+        *options,
+        stdin=holes,
+    )
+    np.testing.assert_array_equal(np.load(out), model.impute(X, n_draws=2, random_state=5).reshape(-1, D))
+
+
+def test_denoise_does_what_the_library_does(folder: Folder, model: LBARN) -> None:
+    options = ("--output", "probability", "--n-draws", "1", "--n-particles", "20", "--random-state", "0")
+    done = run("denoise", folder.model, folder["test.csv"], "--flip", "0.1", *options)
+    expected = model.denoise(folder.test, flip=0.1, output="probability", n_particles=20, random_state=0)
+    assert done.stdout == tablefile.to_csv(expected, NAMES)
+    assert b"60 enumeration" in done.stderr
+
+
+def test_anomalies_are_the_least_likely_rows_with_their_bits(folder: Folder, model: LBARN) -> None:
+    expected = explain(model, folder.test, n_rows=2, n_bits=3)
+    options = ("--n-rows", "2", "--n-bits", "3")
+    told = json.loads(run("anomalies", folder.model, folder["test.csv"], *options, "--json").stdout)
+    assert [(one["row"], one["log_likelihood"]) for one in told] == [(one.row, one.log_likelihood) for one in expected]
+    assert [bit["column"] for bit in told[0]["bits"]] == [bit.column for bit in expected[0].bits]
+    text = run("anomalies", folder.plain, folder["plain-test.csv"], "-n", "1").stdout.decode().splitlines()
+    assert text[0] == f"row {expected[0].row}  log-likelihood {expected[0].log_likelihood:.2f}"
+    first = expected[0].bits[0]
+    assert text[1].startswith(f"    {NAMES.index(str(first.column))} = {first.value}  p = ")
+    assert len(text) == 6
+
+
+def test_a_compressed_file_comes_back_byte_for_byte(folder: Folder) -> None:
+    packed, back = folder["test.lbz"], folder["back.csv"]
+    told = json.loads(run("compress", folder.model, folder["test.csv"], "-o", packed, "--json").stdout)
+    assert told == {"rows": 60, "bytes": packed.stat().st_size, "bits_per_row": 8 * packed.stat().st_size / 60}
+    run("decompress", folder.model, packed, "-o", back)
+    assert back.read_bytes() == folder["test.csv"].read_bytes()
+
+
+def test_compression_goes_through_pipes_and_invents_no_header(folder: Folder) -> None:
+    done = run("compress", folder.plain, "-", stdin=csv(folder.test, None))
+    assert b"60 rows in " in done.stderr
+    assert run("decompress", folder.plain, "-", "--n-jobs", "1", stdin=done.stdout).stdout == csv(folder.test, None)
+    assert "name a file by -o" in refused("compress", folder.model, folder["test.csv"], "--json")
+
+
+# ---------------------------------------------------------------------- inspect, report, demo
+
+
+def test_inspect_tells_what_is_in_a_model(folder: Folder, model: LBARN) -> None:
+    told = json.loads(run("inspect", folder.model, "--json").stdout)
+    assert (told["kind"], told["columns"], told["names"]) == ("LBARN", D, list(NAMES))
+    assert told["bytes"] == folder.model.stat().st_size
+    assert told["trees"]["selected"] == int(model.n_trees_.sum())
+    assert told["fingerprint"] == model._codec().fingerprint().hex()
+    text = run("inspect", folder.model).stdout.decode()
+    assert f"log-likelihood  untrained {-D * np.log(2):.4f}, train " in text
+    assert "    max_leaf_nodes = 4\n" in text
+
+
+def test_inspect_tells_how_a_column_follows_from_the_others(folder: Folder, model: LBARN) -> None:
+    strongest = int(model.feature_importances_[5].argmax())
+    text = run("inspect", folder.model, "--column", NAMES[5], "--n-predictors", "2", "--n-trees", "1").stdout.decode()
+    assert text.startswith("column item 5: position 5 in the order, ")
+    assert f"%  {NAMES[strongest]}\n" in text
+    assert text.count("tree ") == 1
+    told = json.loads(run("inspect", folder.plain, "--column", "5", "--json").stdout)
+    assert told["predictors"][0]["column"] == strongest
+    assert len(told["trees"]) == 3
+
+
+def test_inspect_opens_a_classifier_and_other_commands_say_that_they_do_not(folder: Folder) -> None:
+    classifier = LBARNClassifier(max_leaf_nodes=2, max_iter=5, random_state=0).fit(folder.train, folder.train[:, 0])
+    classifier.save(folder["classifier.lbarn"])
+    text = run("inspect", folder["classifier.lbarn"]).stdout.decode()
+    assert "kind            LBARNClassifier\n" in text
+    assert "\nclass 1 (" in text
+    assert "an LBARNClassifier" in refused("score", folder["classifier.lbarn"], folder["test.csv"])
+
+
+def test_an_ensemble_scores_compresses_and_tells_of_its_members(folder: Folder) -> None:
+    file, packed, back = folder["ensemble.lbarn"], folder["ensemble.lbz"], folder["ensemble.csv"]
+    ensemble = LBARNEnsemble(n_orders=2, max_leaf_nodes=2, max_iter=5, random_state=0).fit(folder.train)
+    ensemble.save(file)
+    assert "\nmember 1 (50.0%)\n" in run("inspect", file).stdout.decode()
+    test = folder["test.csv"]
+    rows = np.loadtxt(test, delimiter=",", skiprows=1)
+    told = json.loads(run("score", file, test, "--mean", "--json", "--header").stdout)
+    assert told["mean"] == pytest.approx(ensemble.score(rows))
+    run("compress", file, test, "--header", "-o", packed)
+    run("decompress", file, packed, "-o", back)
+    np.testing.assert_array_equal(np.loadtxt(back, delimiter=","), rows)
+
+
+def test_report_writes_a_page(folder: Folder) -> None:
+    pytest.importorskip("matplotlib")
+    page = folder["report.html"]
+    options = ("--title", "Items in baskets", "--shape", "2x5", "--random-state", "1", "--n-jobs", "1", "--header")
+    done = run("report", folder.model, "--data", folder["test.csv"], "-o", page, *options)
+    assert done.stderr.decode().endswith("report.html written\n")
+    assert "Items in baskets" in page.read_text()
+    assert "28x28" in refused("report", folder.model, "--data", folder["test.csv"], "-o", page, "--shape", "big")
+
+
+def test_known_data_sets_go_by_name(tmp_path: Path, shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LBARN_DATA", str(shared_folder))
+    known = lbarn.datasets.load("dna")
+    run("fit", "dataset:dna", "-o", tmp_path / "dna.lbarn", "--max-iter", "2", "--random-state", "0")
+    fitted = LBARN.load(tmp_path / "dna.lbarn")
+    assert_same_network(fitted, LBARN(max_iter=2, random_state=0).fit(known.train, X_val=known.valid))
+    for name, part in (("dataset:dna", known.test), ("dataset:dna/valid", known.valid)):
+        told = json.loads(run("score", tmp_path / "dna.lbarn", name, "--mean", "--json").stdout)
+        assert told["mean"] == pytest.approx(fitted.score(part))
+
+
+def test_demo_runs(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    run("demo", "--folder", tmp_path / "demo", "--max-iter", "3")
+    assert (tmp_path / "demo" / "report.html").exists()
+
+
+# ---------------------------------------------------------------------- what is wrong
+
+NOISE = np.random.default_rng(0).bytes(3000)
+BAD = {
+    "missing.csv": (None, "no such file"),
+    "empty.csv": (b"", "is empty"),
+    "header-only.csv": (b"a,b\n", "no rows"),
+    "noise.csv": (NOISE, "is not text"),
+    "noise.npz": (NOISE, "damaged"),
+    "noise.parquet": (NOISE, "cannot be read as Parquet"),
+    "noise.libsvm": (b"\xff" + NOISE, "cannot be read as libsvm"),
+    "ragged.csv": (b"0,1\n1\n", "line 2 has 1 cells, the first one has 2"),
+    "text.csv": (b"a,b\n0,1\n1,cat\n", "line 3 holds 'cat'"),
+    "three.csv": (b"a,b\n0,1\n1,3\n", "column 1 ('b') holds 3.0 (row 1)"),
+    "twice.csv": (b"a,a\n0,1\n", "two columns are called 'a'"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_table_is_one_clear_line_and_leaves_nothing(name: str, tmp_path: Path) -> None:
+    content, why = BAD[name]
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    before = set(tmp_path.iterdir())
+    line = refused("fit", tmp_path / name, "-o", tmp_path / "model.lbarn")
+    assert f"{name}: " in line
+    assert why in line
+    assert len(line) < 400
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_a_folder_is_neither_a_table_nor_a_model_nor_a_result(folder: Folder) -> None:
+    assert "is a folder" in refused("fit", folder.path, "-o", folder["x.lbarn"])
+    assert "is a folder" in refused("sample", folder.model, "-o", folder.path)
+    assert "is a folder" in refused("score", folder.path, folder["test.csv"])
+    assert "no such file" in refused("anomalies", folder["none.lbarn"], folder["test.csv"])
+    assert "is not a folder" in refused("sample", folder.model, "-o", folder["nowhere/x.csv"])
+
+
+def test_what_is_not_a_model_and_what_does_not_fit_the_model_is_told(folder: Folder) -> None:
+    assert "not a model file" in refused("inspect", folder["test.csv"])
+    other = csv(folder.test, (*NAMES[:-1], "price"))
+    assert "there is no column 'price' in the model" in refused("score", folder.model, "-", stdin=other)
+    holes = b"0,1,0,1,0,1,0,1,0,\n"
+    assert "row 0 has missing cells" in refused("compress", folder.plain, "-", "-o", folder["x.lbz"], stdin=holes)
+    assert "not data that lbarn has compressed" in refused("decompress", folder.model, folder["test.csv"])
+    assert not folder["x.lbz"].exists()
+
+
+def test_wrong_options_are_one_line_too(folder: Folder) -> None:
+    data, out = folder["train.csv"], folder["x.lbarn"]
+    assert "No such command 'fut'" in refused("fut")
+    assert "Missing option" in refused("fit", data)
+    assert "'--max-iter'" in refused("fit", data, "-o", out, "--max-iter", "many")
+    assert "'max_iter' parameter" in refused("fit", data, "-o", out, "--max-iter", "0")
+    assert "--learning-rate: 'fast' is not a number" in refused("fit", data, "-o", out, "--learning-rate", "fast")
+    assert not out.exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
+def test_without_permission_nothing_is_read_or_written(folder: Folder, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.csv"
+    secret.write_bytes(csv(folder.train))
+    secret.chmod(0)
+    assert "Permission denied" in refused("fit", secret, "-o", tmp_path / "x.lbarn")
+    tmp_path.chmod(0o500)
+    assert "Permission denied" in refused("sample", folder.model, "-o", tmp_path / "x.csv")
+    tmp_path.chmod(0o700)
+
+
+def limit_file_size() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(folder: Folder, tmp_path: Path) -> None:
+    line = refused("fit", folder["train.csv"], *QUICK, "-o", tmp_path / "x", preexec_fn=limit_file_size)
+    assert "x: cannot be written (File too large)" in line
+    assert list(tmp_path.iterdir()) == []
+    if os.path.exists("/dev/full"):
+        line = refused("sample", folder.model, "-n", "9", "-o", "/dev/full")
+        assert line == "lbarn: /dev/full: cannot be written (No space left on device)"
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(
+                [EXECUTABLE, "sample", folder.model], stdout=full, stderr=subprocess.PIPE, check=False
+            )
+        assert done.returncode == 2
+        assert done.stderr == b"lbarn: standard output: cannot be written (No space left on device)\n"
+
+
+# ---------------------------------------------------------------------- progress
+
+
+@pytest.fixture
+def terminal_window() -> Iterator[tuple[int, int]]:
+    ours, theirs = pty.openpty()
+    yield ours, theirs
+    os.close(ours)
+
+
+def test_a_fit_shows_its_progress_in_a_terminal(folder: Folder, terminal_window: tuple[int, int]) -> None:
+    ours, theirs = terminal_window
+    subprocess.run([EXECUTABLE, "fit", folder["train.csv"], "-o", folder["x.lbarn"], *QUICK], stderr=theirs, check=True)
+    os.close(theirs)
+    seen = os.read(ours, 100_000)
+    assert b"dimensions" in seen
+    assert b"10/10" in seen
+
+
+def test_what_takes_long_shows_a_bar_in_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Window(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    window = Window()
+    monkeypatch.setattr(sys, "stderr", window)
+    monkeypatch.setattr(terminal, "_PATIENCE", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+    with terminal.waiting("thinking", 10) as done:
+        done(5)
+        wait_until(lambda: "thinking" in window.getvalue(), "a bar")
+    piped = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", piped)
+    with terminal.waiting("thinking") as done:
+        done(5)
+    assert piped.getvalue() == ""

@@ -1,0 +1,24 @@
+"""The demo fits, compares and ends with a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+
+import lbarn
+from lbarn import demo
+from networks import still_rising
+
+
+@still_rising
+def test_runs_and_says_where_the_report_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scores = demo.run(tmp_path / "demo", max_iter=20)
+    page = tmp_path / "demo" / "report.html"
+    assert "<title>Handwritten digits</title>" in page.read_text(encoding="utf-8")
+    assert page.as_uri() in capsys.readouterr().out
+    assert scores["independent bits"] < scores["single trees"]
+    assert lbarn.load(tmp_path / "demo" / "digits.lbarn").n_features_in_ == 64

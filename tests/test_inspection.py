@@ -1,0 +1,71 @@
+"""What inspection tells of a model is what the model does."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lbarn import LBARNClassifier, LBARNEnsemble, inspection
+from lbarn.bits import pack
+from lbarn.conditional import LOG_ODDS_UNIT
+from networks import quick, rows, still_rising
+
+pytestmark = still_rising
+
+X = rows(300, 6)
+
+
+def follow(node: dict[str, Any], row: Any) -> float:
+    while "value" not in node:
+        node = node["one" if row[node["column"]] else "zero"]
+    return node["value"]
+
+
+def test_the_trees_told_add_up_to_the_log_odds_of_the_model() -> None:
+    order = [3, 1, 0, 5, 4, 2]
+    model = quick(order=order).fit(X)
+    told = inspection.describe_column(model, "4", n_trees=1000)
+    assert (told["position"], len(told["trees"])) == (4, model.n_trees_[4])
+    expected = model._conditionals[4].log_odds(pack(X, order), int(model.n_trees_[4])) * LOG_ODDS_UNIT
+    np.testing.assert_allclose([sum(follow(tree, row) for tree in told["trees"]) for row in X], expected)
+    gains = model.feature_importances_[4]
+    assert [one["gain"] for one in told["predictors"]] == sorted(gains[gains > 0], reverse=True)
+    assert sum(one["share"] for one in told["predictors"]) == pytest.approx(1)
+
+
+def test_the_log_likelihoods_told_are_those_of_the_rows() -> None:
+    model = quick().fit(X[:200], X_val=X[200:])
+    told = inspection.describe(model)["log_likelihood"]
+    assert told["train"] == pytest.approx(model.score(X[:200]))
+    assert told["valid"] == pytest.approx(model.score(X[200:]))
+
+
+def test_a_classifier_tells_of_every_class() -> None:
+    classifier = LBARNClassifier(max_leaf_nodes=2, max_iter=5, random_state=0).fit(X, np.where(X[:, 0], "yes", "no"))
+    told = json.loads(json.dumps(inspection.describe(classifier)))
+    assert [one["label"] for one in told["classes"]] == ["no", "yes"]
+    assert any("class yes" in line for line in inspection.lines(told))
+    column = inspection.describe_column(classifier, "3")
+    assert [one["label"] for one in column["classes"]] == ["no", "yes"]
+    assert any(line.strip().startswith("column 3: ") for line in inspection.column_lines(column))
+
+
+def test_an_ensemble_tells_of_every_member() -> None:
+    ensemble = LBARNEnsemble(n_orders=2, max_leaf_nodes=2, max_iter=5, random_state=0).fit(X)
+    told = json.loads(json.dumps(inspection.describe(ensemble)))
+    assert [one["share"] for one in told["members"]] == [0.5, 0.5]
+    assert any("member 1" in line for line in inspection.lines(told))
+    column = inspection.describe_column(ensemble, "3")
+    positions = [int(np.flatnonzero(member.order_ == 3)[0]) for member in ensemble.members_]
+    assert [one["position"] for one in column["members"]] == positions
+
+
+def test_an_unknown_column_is_refused() -> None:
+    model = quick().fit(X)
+    for column in ("6", "-1", "age"):
+        with pytest.raises(ValueError, match="there is no column"):
+            inspection.describe_column(model, column)
+    assert "does not depend" in "\n".join(inspection.column_lines(inspection.describe_column(model, "0")))
