@@ -245,3 +245,19 @@ def test_the_seed_decides_fast_splits_and_leaves_exact_ones_alone():
     assert same.splits.shape != other.splits.shape or (same.splits != other.splits).any()
     exact = Problem(X, y, Boosting(max_leaf_nodes=16, max_iter=10, splits="exact"))
     np.testing.assert_array_equal(exact.train(seed=1).trees.values, exact.train(seed=2).trees.values)
+
+
+@pytest.mark.parametrize("splits", ["fast", "exact"])
+def test_a_tree_may_split_on_a_random_share_of_the_features(splits: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (2000, 41))
+    X[:, 40] = np.where(rng.random(2000) < 0.9, X[:, 5], X[:, 40])
+    bits = pack(X)
+    how = Boosting(max_leaf_nodes=2, learning_rate=0.001, max_iter=400, splits=splits, max_features=0.3)
+    features = Conditional.train(bits, bits, 40, how, seed=1).trees.splits[:, 1]
+    assert len(features) == 400
+    assert np.mean(features == 5) == pytest.approx(0.3, abs=0.06)  # the best one, whenever it may be split on
+    other = Conditional.train(bits, bits, 40, how, seed=2).trees.splits[:, 1]
+    assert (features != other).any()
+    everything = Conditional.train(bits, bits, 40, replace(how, max_features=1.0), seed=1).trees.splits[:, 1]
+    assert (everything == 5).all()

@@ -171,6 +171,7 @@ OTHER: dict[str, Any] = {
     "split_bits": 5,
     "min_gain": 0.5,
     "l2_regularization": 1.0,
+    "max_features": 0.5,
     "refit": True,
     "n_iter_no_change": 3,
     "validation_fraction": 0.3,

@@ -184,6 +184,7 @@ def test_fit_takes_every_parameter(folder: Folder) -> None:
         split_bits=4,
         min_gain=0.01,
         l2_regularization=0.5,
+        max_features=0.8,
         refit=True,
         validation_fraction=0.3,
         binarize=0.6,
@@ -202,7 +203,18 @@ def test_fit_takes_every_parameter(folder: Folder) -> None:
         "gradient",
     ]
     how += ["--order", ",".join(map(str, order)), "--splits", "exact", "--split-bits", 4, "--min-gain", 0.01, "--refit"]
-    how += ["--l2-regularization", 0.5, "--validation-fraction", 0.3, "--binarize", 0.6, "--random-state", 3]
+    how += [
+        "--l2-regularization",
+        0.5,
+        "--max-features",
+        0.8,
+        "--validation-fraction",
+        0.3,
+        "--binarize",
+        0.6,
+        "--random-state",
+        3,
+    ]
     run("fit", folder["grey.npz"], "--out", folder["grey.lbarn"], *how, "--trim", "--n-jobs", "1")
     fitted = LBARN.load(folder["grey.lbarn"])
     assert fitted._codec().fingerprint() == expected._codec().fingerprint()

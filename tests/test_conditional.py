@@ -21,6 +21,7 @@ VARIANTS = {
     "gradient": Boosting(boosting="gradient"),
     "exact gradient": Boosting(boosting="gradient", splits="exact"),
     "regularised": Boosting(min_gain=0.5, l2_regularization=1.0),
+    "some features": Boosting(max_features=0.4),
     "stumps": Boosting(max_leaf_nodes=2),
     "no split": Boosting(max_leaf_nodes=1),
 }

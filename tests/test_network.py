@@ -283,6 +283,8 @@ def test_a_curve_that_still_rises_warns_and_names_the_remedy() -> None:
         {"split_bits": 7},
         {"min_gain": -1.0},
         {"l2_regularization": -1.0},
+        {"max_features": 0.0},
+        {"max_features": 1.5},
         {"n_iter_no_change": 0},
         {"validation_fraction": 1.0},
         {"n_jobs": 1.5},

@@ -45,6 +45,7 @@ def test_clone_keeps_every_parameter_and_nothing_learned() -> None:
         "split_bits": 3,
         "min_gain": 0.5,
         "l2_regularization": 1.0,
+        "max_features": 0.5,
         "refit": True,
         "n_iter_no_change": None,
         "validation_fraction": 0.4,

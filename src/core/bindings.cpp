@@ -95,10 +95,10 @@ TreesView trees_of(const In2<uint16_t>& splits, const In1<int32_t>& values, cons
 nb::tuple boost_conditional(const In2<uint64_t>& columns, size_t n_rows, const Weight& weight,
                             const In2<uint64_t>& valid_columns, size_t n_valid, const Weight& valid_weight,
                             size_t position, size_t max_leaves, double learning_rate, size_t rounds, bool exact,
-                            int split_bits, bool gradient, double min_gain, double l2, uint64_t seed, size_t patience,
-                            const CancelFlag& cancel, const In2<uint16_t>& splits, const In1<float>& gains,
-                            const In1<int32_t>& values, const In1<int64_t>& offsets, const In1<double>& train_curve,
-                            const In1<double>& valid_curve) {
+                            int split_bits, bool gradient, double min_gain, double l2, double max_features,
+                            uint64_t seed, size_t patience, const CancelFlag& cancel, const In2<uint16_t>& splits,
+                            const In1<float>& gains, const In1<int32_t>& values, const In1<int64_t>& offsets,
+                            const In1<double>& train_curve, const In1<double>& valid_curve) {
   const Sample train = sample_of(columns, n_rows, weight), valid = sample_of(valid_columns, n_valid, valid_weight);
   require(position < columns.shape(0) && position < valid_columns.shape(0), "position: no such column");
   const TreesView given = trees_of(splits, values, offsets);
@@ -109,8 +109,8 @@ nb::tuple boost_conditional(const In2<uint64_t>& columns, size_t n_rows, const W
   result.trees.offsets.assign(offsets.data(), offsets.data() + offsets.shape(0));
   result.train_curve.assign(train_curve.data(), train_curve.data() + train_curve.shape(0));
   result.valid_curve.assign(valid_curve.data(), valid_curve.data() + valid_curve.shape(0));
-  const BoostingParams params{max_leaves, learning_rate, rounds, exact, split_bits,
-                              gradient,   min_gain,      l2,     seed,  patience};
+  const BoostingParams params{max_leaves, learning_rate, rounds, exact,   split_bits, gradient, min_gain,
+                              l2,         max_features,  seed,   patience};
   {
     nb::gil_scoped_release released;
     boost(train, valid, position, params, interrupt_for(cancel), result);
@@ -260,8 +260,8 @@ NB_MODULE(_core, m) {
   m.def("transpose", &transposed, "rows"_a, "n_columns"_a);
   m.def("boost", &boost_conditional, "columns"_a, "n_rows"_a, "weight"_a.none(), "valid_columns"_a, "n_valid"_a,
         "valid_weight"_a.none(), "position"_a, "max_leaves"_a, "learning_rate"_a, "rounds"_a, "exact"_a, "split_bits"_a,
-        "gradient"_a, "min_gain"_a, "l2"_a, "seed"_a, "patience"_a, "cancel"_a, "splits"_a, "gains"_a, "values"_a,
-        "offsets"_a, "train_curve"_a, "valid_curve"_a);
+        "gradient"_a, "min_gain"_a, "l2"_a, "max_features"_a, "seed"_a, "patience"_a, "cancel"_a, "splits"_a, "gains"_a,
+        "values"_a, "offsets"_a, "train_curve"_a, "valid_curve"_a);
   m.def("refit", &refit_conditional, "columns"_a, "n_rows"_a, "weight"_a.none(), "position"_a, "learning_rate"_a,
         "l2"_a, "cancel"_a, "splits"_a, "values"_a, "offsets"_a);
   m.def("curve", &curve_of, "columns"_a, "n_rows"_a, "weight"_a.none(), "position"_a, "cancel"_a, "splits"_a,

@@ -140,6 +140,15 @@ Quantiser quantiser_for(const BoostingParams& params, bool unequal_weights) {
   return how;
 }
 
+// Marks a random share of the features. Rows are numbered from 0 and features from the other end, so that no two share
+// a random number.
+void draw_features(RoundKey key, size_t count, double share, std::vector<double>& keep) {
+  const auto threshold = static_cast<uint32_t>(share * 4294967295.0);
+  std::fill(keep.begin(), keep.end(), 0.0);
+  for (size_t j = 0; j < count; ++j)
+    keep[slot_of_feature(j)] = row_bits(key, ~static_cast<uint32_t>(j)) <= threshold ? 1.0 : 0.0;
+}
+
 constexpr int32_t kNoTree = 0;  // the value of the only leaf before the first tree
 
 }  // namespace
@@ -172,6 +181,7 @@ void boost(const Sample& train, const Sample& valid, size_t position, const Boos
 
   const Predictors predictors(train.columns, position);
   Grower grower(k, train.columns, predictors);
+  std::vector<double> keep(params.max_features < 1.0 ? scan_slots(predictors.rows()) : 0);
   std::vector<LeafSum> sums;
   int64_t headroom = headroom_after(trees.view());
   const double true_l2 = params.l2 / training.scale() * kPerUnit;  // in units of the summed h
@@ -185,7 +195,8 @@ void boost(const Sample& train, const Sample& valid, size_t position, const Boos
     const int32_t max_h = params.gradient ? max_weight : summary.max_h;
     const QuantisedTotals totals =
         k.quantise(train.columns.rows, training.g(), split_h, summary.max_g, max_h, how, plane_data, active.data());
-    GrowthLimits limits{params.max_leaves, 0.0, 0.0};
+    if (!keep.empty()) draw_features(how.key, predictors.count(), params.max_features, keep);
+    GrowthLimits limits{params.max_leaves, 0.0, 0.0, keep.empty() ? nullptr : keep.data()};
     if (summary.max_g > 0 && max_h > 0) {
       // obj = (sum g)^2 / sum h, so the quantised objective is the true one times g_per_unit^2 / h_per_unit.
       const double g_per_unit = static_cast<double>(how.g_levels) / summary.max_g;

@@ -20,6 +20,7 @@ struct BoostingParams {
   bool gradient = false;  // split on the gradient alone
   double min_gain = 0.0;
   double l2 = 0.0;
+  double max_features = 1.0;  // share of the predictors that a tree may split on
   uint64_t seed = 0;
   size_t patience = 0;  // stop when validation has not improved for so many rounds; 0: never
 };

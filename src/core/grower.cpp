@@ -23,9 +23,13 @@ Grower::Grower(const Kernels& kernels, const Columns& columns, const Predictors&
       index_(columns.padded_rows() + 64),
       scores_(scan_slots(predictors_.rows())) {}
 
-void Grower::scan(Leaf& leaf, const DigitPlanes& planes) {
+void Grower::scan(Leaf& leaf, const DigitPlanes& planes, const double* keep) {
   const size_t count = kernels_.list_rows(leaf.mask.data(), columns_.words, index_.data());
   kernels_.histogram(predictors_.rows(), index_.data(), count, planes, scratch_, leaf.g.data(), leaf.h.data());
+  for (size_t j = 0; keep && j < scores_.size(); ++j) {
+    leaf.g[j] *= keep[j];
+    leaf.h[j] *= keep[j];
+  }
 }
 
 void Grower::search(Leaf& leaf, double l2) {
@@ -55,7 +59,7 @@ const std::vector<Split>& Grower::grow(const DigitPlanes& planes, const uint64_t
   for (const uint64_t word : root.mask) root.rows += static_cast<size_t>(__builtin_popcountll(word));
   root.g_total = static_cast<double>(totals.g);
   root.h_total = static_cast<double>(totals.h);
-  scan(root, planes);
+  scan(root, planes, limits.keep);
   search(root, limits.l2);
 
   std::priority_queue<Candidate> queue;
@@ -88,7 +92,7 @@ const std::vector<Split>& Grower::grow(const DigitPlanes& planes, const uint64_t
     }
     Leaf& smaller = scan_ones ? ones : zeros;
     Leaf& larger = scan_ones ? zeros : ones;
-    scan(smaller, planes);
+    scan(smaller, planes, limits.keep);
     for (size_t j = 0; j < scores_.size(); ++j) larger.g[j] -= smaller.g[j];
     for (size_t j = 0; j < scores_.size(); ++j) larger.h[j] -= smaller.h[j];
     search(zeros, limits.l2);

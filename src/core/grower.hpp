@@ -12,6 +12,7 @@ struct GrowthLimits {
   size_t max_leaves;
   double min_gain;
   double l2;
+  const double* keep = nullptr;  // by slot, 1 for the features that may be split on and 0 for others; null: all may
 };
 
 class Grower {
@@ -32,7 +33,7 @@ class Grower {
     BestSplit best;
   };
 
-  void scan(Leaf& leaf, const DigitPlanes& planes);
+  void scan(Leaf& leaf, const DigitPlanes& planes, const double* keep);
   void search(Leaf& leaf, double l2);
 
   const Kernels& kernels_;

@@ -30,6 +30,7 @@ class Boosting:
     split_bits: int = 6
     min_gain: float = 0.0
     l2_regularization: float = 0.0
+    max_features: float = 1.0
     n_iter_no_change: int | None = None
 
 
@@ -132,6 +133,7 @@ class Conditional:
             gradient=how.boosting == "gradient",
             min_gain=how.min_gain,
             l2=how.l2_regularization,
+            max_features=how.max_features,
             seed=seed,
             patience=how.n_iter_no_change or 0,
             cancel=cancel or _core.CancelFlag(),

@@ -76,6 +76,7 @@ class LBARNImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         split_bits: int = 6,
         min_gain: float = 0.0,
         l2_regularization: float = 0.0,
+        max_features: float = 1.0,
         refit: bool = False,
         n_iter_no_change: int | None = None,
         validation_fraction: float = 0.2,
@@ -97,6 +98,7 @@ class LBARNImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.split_bits = split_bits
         self.min_gain = min_gain
         self.l2_regularization = l2_regularization
+        self.max_features = max_features
         self.refit = refit
         self.n_iter_no_change = n_iter_no_change
         self.validation_fraction = validation_fraction

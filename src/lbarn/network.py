@@ -65,6 +65,8 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
         A split must gain more than this.
     l2_regularization : float, default=0.0
         Added to the summed hessian of every leaf.
+    max_features : float, default=1.0
+        Share of the columns before it that a tree may split on, drawn for each tree: below 1, trees differ more.
     refit : bool, default=False
         Renew the leaf values on training and validation rows together after selection.
     n_iter_no_change : int or None, default=None
@@ -126,6 +128,7 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
         "split_bits": [Interval(Integral, 2, 6, closed="both")],
         "min_gain": [Interval(Real, 0, None, closed="left")],
         "l2_regularization": [Interval(Real, 0, None, closed="left")],
+        "max_features": [Interval(Real, 0, 1, closed="right")],
         "refit": ["boolean"],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
@@ -149,6 +152,7 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
         split_bits: int = 6,
         min_gain: float = 0.0,
         l2_regularization: float = 0.0,
+        max_features: float = 1.0,
         refit: bool = False,
         n_iter_no_change: int | None = None,
         validation_fraction: float = 0.2,
@@ -168,6 +172,7 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
         self.split_bits = split_bits
         self.min_gain = min_gain
         self.l2_regularization = l2_regularization
+        self.max_features = max_features
         self.refit = refit
         self.n_iter_no_change = n_iter_no_change
         self.validation_fraction = validation_fraction
@@ -319,6 +324,7 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
             split_bits=int(self.split_bits),
             min_gain=float(self.min_gain),
             l2_regularization=float(self.l2_regularization),
+            max_features=float(self.max_features),
             n_iter_no_change=None if self.n_iter_no_change is None else int(self.n_iter_no_change),
         )
 

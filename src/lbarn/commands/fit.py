@@ -47,6 +47,7 @@ def fit(
     split_bits: Annotated[int, typer.Option(help="Bits of a rounded gradient, 2 to 6.")] = 6,
     min_gain: Annotated[float, typer.Option(help="A split must gain more than this.")] = 0.0,
     l2_regularization: Annotated[float, typer.Option(help="Added to the hessian of every leaf.")] = 0.0,
+    max_features: Annotated[float, typer.Option(help="Share of the columns that a tree may split on.")] = 1.0,
     refit: Annotated[bool, typer.Option("--refit", help="Renew the leaves on training and validation rows.")] = False,
     n_iter_no_change: Annotated[
         int | None, typer.Option(help="Stop a column that has not improved for so many rounds.", show_default=False)
@@ -99,6 +100,7 @@ def fit(
         split_bits=split_bits,
         min_gain=min_gain,
         l2_regularization=l2_regularization,
+        max_features=max_features,
         refit=refit,
         n_iter_no_change=n_iter_no_change,
         validation_fraction=validation_fraction,
