@@ -83,3 +83,11 @@ def test_the_figures_of_the_paper_are_drawn_and_kept_as_data(tmp_path: Path) -> 
     for name in ("samples", "trees", "curves", "importance", "order", "cumulative", "reconstruction"):
         assert (tmp_path / f"paper-{name}.png").stat().st_size > 1000
         assert (tmp_path / f"paper-{name}.svg").stat().st_size > 1000
+
+
+def test_settings_are_compared_and_finished_cells_are_kept(tmp_path: Path) -> None:
+    command = [sys.executable, BENCHMARKS / "ablation.py", "--smoke", "--results", tmp_path]
+    first, again = (subprocess.run(command, capture_output=True, text=True, timeout=300) for _ in range(2))
+    assert first.returncode == 0, first.stderr
+    assert (again.returncode, again.stdout) == (0, "")
+    assert "| bits3 | " in (tmp_path / "ablation.md").read_text()
