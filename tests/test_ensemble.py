@@ -460,7 +460,7 @@ def test_each_load_names_the_kind_it_was_given(model: LBARNEnsemble, tmp_path: P
         (lambda c, t: c["members"].pop(), "'weights' is float64"),
         (lambda c, t: c["members"].__setitem__(0, 5), "does not make sense"),
         (lambda c, t: c.pop("seed"), "does not make sense"),
-        (lambda c, t: c["parameters"].pop("n_orders"), "parameters are missing"),
+        (lambda c, t: c["parameters"].update(colour="red"), "unknown parameters: colour"),
         (lambda c, t: c["parameters"].update(n_orders=-1), "does not make sense"),
         (lambda c, t: c["parameters"].update(orders=[["a"]]), "not of numbers"),
         (lambda c, t: t.pop("weights"), "'weights' is missing"),

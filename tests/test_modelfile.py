@@ -85,6 +85,17 @@ def test_parameters_come_back(path: Path) -> None:
     assert LBARN.load(path).get_params() == {**model.get_params(), "n_jobs": None}
 
 
+def test_a_file_that_is_older_than_a_parameter_opens_with_its_default(path: Path) -> None:
+    model = quick().fit(X)
+    model.save(path)
+    content, tensors = take_apart(path.read_bytes())
+    del content["parameters"]["max_features"]
+    path.write_bytes(put_together(content, tensors))
+    loaded = LBARN.load(path)
+    assert loaded.max_features == 1.0
+    assert_same_network(loaded, model)
+
+
 def test_parameters_set_after_the_fit_are_saved_and_do_no_harm(path: Path) -> None:
     model = quick().fit(X).set_params(order=[1, 0, 5, 4, 3, 2], max_leaf_nodes="auto", selection="common")
     model.save(path)

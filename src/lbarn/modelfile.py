@@ -110,9 +110,13 @@ def _plain(value: Any) -> Any:
 
 
 def parameters_from_json(kind: type[_Model], parameters: Any) -> _Model:
-    """A model that is not fitted, with parameters that are all there and all valid; what is wrong is a ValueError."""
-    if parameters.keys() != kind().get_params().keys() - _NOT_IN_FILES:
-        raise ValueError("parameters are missing, or unknown")
+    """A model that is not fitted, with parameters that are all known and all valid; what is wrong is a ValueError.
+
+    A parameter that is younger than the file has its default there, which is what the model was fitted with.
+    """
+    unknown = parameters.keys() - (kind().get_params().keys() - _NOT_IN_FILES)
+    if unknown:
+        raise ValueError(f"unknown parameters: {', '.join(sorted(unknown))}")
     for name, value in parameters.items():
         if isinstance(value, list) and np.asarray(value).dtype.kind not in "biuf":
             raise ValueError(f"the {name} asked for is not of numbers")
