@@ -186,7 +186,7 @@ def is_done(cell: tuple[str, str, str | None], rows: list[Row], options: argpars
 
 
 def cell_text(rows: dict[tuple[Any, ...], Row], name: str, model: str, splits: str | None, chosen: str | None) -> str:
-    row = rows.get((name, model, splits, chosen)) or rows.get((name, model, splits, "paper" if name == "mnist" else ""))
+    row = rows.get((name, model, splits, chosen))
     if row is None:
         return ""
     printed = None if name in SUBSTITUTE else PAPER.get(model, {}).get(name)
