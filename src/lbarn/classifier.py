@@ -33,7 +33,7 @@ MIN_CLASS_ROWS = 10  # a class with fewer rows gets independent bits
 _PARTICLES = 1000  # for rows with missing bits, as in LBARN.log_marginal
 
 
-class LBARNClassifier(ClassifierMixin, BaseEstimator):
+class LBARNClassifier(modelfile.SavedModel, ClassifierMixin, BaseEstimator):
     """``P(c | x) = P(c) P(x | c) / sum_c' P(c') P(x | c')``, with an :class:`lbarn.LBARN` for every ``P(x | c)``.
 
     Every class holds out ``validation_fraction`` of its own rows, so the hold-out is stratified. A class of fewer than
@@ -68,6 +68,7 @@ class LBARNClassifier(ClassifierMixin, BaseEstimator):
     array(['even', 'odd'], dtype='<U4')
     """
 
+    _file_kind = "LBARNClassifier"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = LBARN._parameter_constraints
 
     def __init__(
@@ -255,25 +256,8 @@ class LBARNClassifier(ClassifierMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ files
 
-    def save(self, path: str | os.PathLike[str], *, trim: bool = False) -> None:
-        """Write the model to one file of arrays and JSON; ``trim=True`` keeps the selected trees only."""
-        check_is_fitted(self, "networks_")
-        modelfile.write(path, "LBARNClassifier", *self._to_parts(trim))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> LBARNClassifier:
-        """Read a model that ``save`` has written."""
-        kind, header, tensors = modelfile.read(path)
-        if kind != "LBARNClassifier":
-            raise ModelFileError(
-                f"{path}: holds a model of kind {kind!r}, not LBARNClassifier; lbarn.load opens any kind"
-            )
-        try:
-            return cls._from_parts(header, tensors)
-        except ModelFileError as error:
-            raise ModelFileError(f"{path}: {error}") from error
-
     def _to_parts(self, trim: bool) -> tuple[dict[str, Any], modelfile.Tensors]:
+        check_is_fitted(self, "networks_")
         parts = [_network_to_parts(network, trim) for network in self.networks_]
         header = {
             "parameters": modelfile.parameters_to_json(self),

@@ -43,7 +43,7 @@ _EM_GAIN = 1e-9
 Floats = NDArray[np.float64]
 
 
-class LBARNEnsemble(BinaryDensity):
+class LBARNEnsemble(modelfile.SavedModel, BinaryDensity):
     """``P(x) = sum_k w_k P_k(x)``: :class:`lbarn.LBARN` networks that read the columns in different orders, mixed.
 
     Every order makes other mistakes, and a mixture is never worse than its members are on average, in log-likelihood.
@@ -85,6 +85,7 @@ class LBARNEnsemble(BinaryDensity):
     True
     """
 
+    _file_kind = "LBARNEnsemble"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_orders": [Interval(Integral, 1, None, closed="left")],
         "orders": [StrOptions({"random", "scans"}), "array-like"],
@@ -404,25 +405,8 @@ class LBARNEnsemble(BinaryDensity):
 
     # ------------------------------------------------------------------ files
 
-    def save(self, path: str | os.PathLike[str], *, trim: bool = False) -> None:
-        """Write the model to one file of arrays and JSON; ``trim=True`` keeps the selected trees only."""
-        check_is_fitted(self)
-        modelfile.write(path, "LBARNEnsemble", *self._to_parts(trim))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> LBARNEnsemble:
-        """Read a model that ``save`` has written."""
-        kind, header, tensors = modelfile.read(path)
-        if kind != "LBARNEnsemble":
-            raise ModelFileError(
-                f"{path}: holds a model of kind {kind!r}, not LBARNEnsemble; lbarn.load opens any kind"
-            )
-        try:
-            return cls._from_parts(header, tensors)
-        except ModelFileError as error:
-            raise ModelFileError(f"{path}: {error}") from error
-
     def _to_parts(self, trim: bool) -> tuple[dict[str, Any], modelfile.Tensors]:
+        check_is_fitted(self)
         parts = [member._to_parts(trim) for member in self.members_]
         header = {
             "parameters": modelfile.parameters_to_json(self),

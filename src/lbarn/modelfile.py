@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,11 @@ from lbarn.errors import ModelFileError
 
 __all__ = [
     "VERSION",
+    "SavedModel",
     "expect",
     "nest",
     "nested",
+    "open_model",
     "pack_trees",
     "parameters_from_json",
     "parameters_to_json",
@@ -42,6 +44,29 @@ _NOT_IN_FILES = {"n_jobs", "verbose"}  # parameters that do not affect the model
 
 Tensors = dict[str, NDArray[Any]]
 _Model = TypeVar("_Model", bound=BaseEstimator)
+_Saved = TypeVar("_Saved", bound="SavedModel")
+
+
+class SavedModel:
+    """``save`` and ``load`` for a model that can be taken to parts, a JSON-like header and arrays, and made of them."""
+
+    _file_kind: ClassVar[str]  # what its files say they hold
+
+    def _to_parts(self, trim: bool) -> tuple[dict[str, Any], Tensors]:
+        raise NotImplementedError
+
+    @classmethod
+    def _from_parts(cls: type[_Saved], header: dict[str, Any], tensors: Tensors) -> _Saved:
+        raise NotImplementedError
+
+    def save(self, path: str | os.PathLike[str], *, trim: bool = False) -> None:
+        """Write the model to one file of arrays and JSON; ``trim=True`` keeps the selected trees only."""
+        write(path, self._file_kind, *self._to_parts(trim))
+
+    @classmethod
+    def load(cls: type[_Saved], path: str | os.PathLike[str]) -> _Saved:
+        """Read a model that ``save`` has written."""
+        return open_model(path, [cls], f"of kind {{!r}}, not {cls._file_kind}; lbarn.load opens any kind")
 
 
 def _checksum(header: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> str:
@@ -94,6 +119,18 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any], Tensors]:
     if not intact:
         raise ModelFileError(f"{path}: damaged (its checksum does not match)")
     return str(header.pop("kind", "")), header, tensors
+
+
+def open_model(path: str | os.PathLike[str], models: Sequence[type[_Saved]], none_of_them: str) -> _Saved:
+    """The model in a file, which must be one of ``models``; ``none_of_them`` says what else it is a model of."""
+    kind, header, tensors = read(path)
+    for model in models:
+        if model._file_kind == kind:
+            try:
+                return model._from_parts(header, tensors)
+            except ModelFileError as error:
+                raise ModelFileError(f"{path}: {error}") from error
+    raise ModelFileError(f"{path}: holds a model {none_of_them.format(kind)}")
 
 
 def parameters_to_json(model: BaseEstimator) -> dict[str, Any]:

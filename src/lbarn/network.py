@@ -37,7 +37,7 @@ from lbarn.training import Data, Sample, refit_network, train_network
 __all__ = ["LBARN"]
 
 
-class LBARN(CallbackSupport, AutoregressiveNetwork):
+class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
     """The distribution of binary rows as a product of conditionals, each learned by LogitBoost.
 
     ``P(x) = prod_d P(x_d | x_1..x_{d-1})``; every conditional is the logistic function of a sum of shrunken regression
@@ -117,6 +117,7 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
     (2, 4)
     """
 
+    _file_kind = "LBARN"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "max_leaf_nodes": [Interval(Integral, 2, 65_535, closed="both"), StrOptions({"auto"})],
         "learning_rate": [Interval(Real, 0, 1, closed="right"), StrOptions({"auto"})],
@@ -382,23 +383,8 @@ class LBARN(CallbackSupport, AutoregressiveNetwork):
 
     # ------------------------------------------------------------------ files
 
-    def save(self, path: str | os.PathLike[str], *, trim: bool = False) -> None:
-        """Write the model to one file of arrays and JSON; ``trim=True`` keeps the selected trees only."""
-        check_is_fitted(self, "_conditionals")
-        modelfile.write(path, "LBARN", *self._to_parts(trim))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> LBARN:
-        """Read a model that ``save`` has written."""
-        kind, header, tensors = modelfile.read(path)
-        if kind != "LBARN":
-            raise ModelFileError(f"{path}: holds a model of kind {kind!r}, not LBARN; lbarn.load opens any kind")
-        try:
-            return cls._from_parts(header, tensors)
-        except ModelFileError as error:
-            raise ModelFileError(f"{path}: {error}") from error
-
     def _to_parts(self, trim: bool) -> tuple[dict[str, Any], modelfile.Tensors]:
+        check_is_fitted(self, "_conditionals")
         trimmed = trim or not hasattr(self, "train_curve_")
         header = {
             "parameters": modelfile.parameters_to_json(self),

@@ -7,24 +7,14 @@ import os
 from lbarn import modelfile
 from lbarn.classifier import LBARNClassifier
 from lbarn.ensemble import LBARNEnsemble
-from lbarn.errors import ModelFileError
 from lbarn.network import LBARN
 
 __all__ = ["load"]
 
-_KINDS: dict[str, type[LBARN] | type[LBARNClassifier] | type[LBARNEnsemble]] = {
-    "LBARN": LBARN,
-    "LBARNClassifier": LBARNClassifier,
-    "LBARNEnsemble": LBARNEnsemble,
-}
+_Model = LBARN | LBARNClassifier | LBARNEnsemble
+_MODELS: list[type[_Model]] = [LBARN, LBARNClassifier, LBARNEnsemble]
 
 
-def load(path: str | os.PathLike[str]) -> LBARN | LBARNClassifier | LBARNEnsemble:
+def load(path: str | os.PathLike[str]) -> _Model:
     """The model in a file that any of our ``save`` methods has written."""
-    kind, header, tensors = modelfile.read(path)
-    if kind not in _KINDS:
-        raise ModelFileError(f"{path}: holds a model of unknown kind {kind!r}")
-    try:
-        return _KINDS[kind]._from_parts(header, tensors)
-    except ModelFileError as error:
-        raise ModelFileError(f"{path}: {error}") from error
+    return modelfile.open_model(path, _MODELS, "of unknown kind {!r}")
