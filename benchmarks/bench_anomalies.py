@@ -43,16 +43,14 @@ from sklearn.neighbors import LocalOutlierFactor
 from lbarn import LBARN
 from lbarn.anomalies import explain
 from lbarn.baselines import BernoulliMixture
+from pages import DATA, ROOT, Bits, load
 
-ROOT = Path(__file__).resolve().parents[1]
-DATA = Path(os.environ.get("LBARN_DATA") or ROOT.parent / "shared" / "data")
 RESULTS = ROOT / "docs" / "results" / "anomalies.json"
 PAGE = ROOT / "docs" / "anomalies.md"
 BEGIN, END = "<!-- written by benchmarks/bench_anomalies.py -->\n", "<!-- end -->\n"
 OUTLIERS = 0.05  # of the test rows, where they are made
 FLIPPED = 0.1  # of the bits of such a row
 
-Bits = NDArray[np.uint8]
 Result = dict[str, Any]
 
 
@@ -96,11 +94,6 @@ def nines_among_fours(title: str, X: Bits, labels: NDArray[Any], test: Bits, tes
     return Task(title, fours[n_valid:], fours[:n_valid], test[shown], test_labels[shown] == 9)
 
 
-def parts(name: str) -> list[Bits]:
-    with np.load(DATA / f"{name}.npz") as z:
-        return [np.unpackbits(z[part], axis=1, count=int(z["dim"])) for part in ("train", "valid", "test")]
-
-
 def mnist() -> Task:
     with np.load(DATA / "mnist_gray.npz") as z:
         train, test = ((z[f"{part}_images"] > 127).reshape(-1, 784).view(np.uint8) for part in ("train", "test"))
@@ -108,8 +101,8 @@ def mnist() -> Task:
 
 
 TASKS: dict[str, Callable[[], Task]] = {
-    "ocr_letters": lambda: flipped("OCR-letters: 10% of the bits flipped", *parts("ocr_letters")),
-    "mushrooms": lambda: permuted("Mushrooms: columns permuted", *parts("mushrooms")),
+    "ocr_letters": lambda: flipped("OCR-letters: 10% of the bits flipped", *load("ocr_letters")),
+    "mushrooms": lambda: permuted("Mushrooms: columns permuted", *load("mushrooms")),
     "mnist": mnist,
 }
 
@@ -235,8 +228,8 @@ def main() -> int:
     file: Path = options.results or RESULTS
     results: dict[str, Result] = json.loads(file.read_text()) if file.exists() else {}
     writes = bool(options.results) or not options.smoke
-    for name, load in smoke_tasks().items() if options.smoke else ((name, TASKS[name]) for name in options.only):
-        task = load()
+    for name, make in smoke_tasks().items() if options.smoke else ((name, TASKS[name]) for name in options.only):
+        task = make()
         fitted = detectors(options)
         models = {}
         for detector, model in fitted.items():

@@ -35,9 +35,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.naive_bayes import BernoulliNB
 
 from lbarn import LBARNClassifier
+from pages import DATA, ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
-DATA = Path(os.environ.get("LBARN_DATA") or ROOT.parent / "shared" / "data")
 RESULTS = ROOT / "docs" / "results" / "classification.json"
 PAGE = ROOT / "docs" / "classification.md"
 BEGIN, END = "<!-- written by benchmarks/bench_classification.py -->\n", "<!-- end -->\n"

@@ -29,18 +29,15 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
-from numpy.typing import NDArray
 
 import lbarn
 from lbarn import LBARN
+from pages import DATA, ROOT, Bits, Split, load
 
-ROOT = Path(__file__).resolve().parents[1]
-DATA = Path(os.environ.get("LBARN_DATA") or ROOT.parent / "shared" / "data")
 RESULTS = ROOT / "docs" / "results" / "compression.json"
 PAGE = ROOT / "docs" / "compression.md"
 BEGIN, END = "<!-- written by benchmarks/bench_compression.py -->\n", "<!-- end -->\n"
 
-Bits = NDArray[np.uint8]
 Result = dict[str, Any]
 
 
@@ -63,24 +60,10 @@ SETS = {
 }
 
 
-@dataclass(frozen=True)
-class Rows:
-    """The parts of one data set, a bit per byte."""
-
-    train: Bits
-    valid: Bits
-    test: Bits
-
-    @classmethod
-    def load(cls, name: str) -> Rows:
-        with np.load(DATA / f"{name}.npz") as z:
-            return cls(*(np.unpackbits(z[part], axis=1, count=int(z["dim"])) for part in ("train", "valid", "test")))
-
-    @classmethod
-    def made_up(cls) -> Rows:
-        X = (np.random.default_rng(0).random((900, 12)) < 0.3).astype(np.uint8)
-        X[:, 1:] ^= X[:, :-1]
-        return cls(X[:300], X[300:400], X[400:])
+def made_up() -> Split:
+    X = (np.random.default_rng(0).random((900, 12)) < 0.3).astype(np.uint8)
+    X[:, 1:] ^= X[:, :-1]
+    return Split(X[:300], X[300:400], X[400:])
 
 
 # ---------------------------------------------------------------------- what people use
@@ -132,7 +115,7 @@ def png_size(X: Bits, shape: tuple[int, int]) -> int:
     return file.tell()
 
 
-def others(rows: Rows, image: tuple[int, int] | None) -> dict[str, int]:
+def others(rows: Split, image: tuple[int, int] | None) -> dict[str, int]:
     sizes = {}
     for form, write in (("packed", packed), ("text", text)):
         for name, size in compressors().items():
@@ -148,7 +131,7 @@ def others(rows: Rows, image: tuple[int, int] | None) -> dict[str, int]:
 # ---------------------------------------------------------------------- networks
 
 
-def network(name: str, rows: Rows, options: argparse.Namespace) -> LBARN:
+def network(name: str, rows: Split, options: argparse.Namespace) -> LBARN:
     if name == "mnist":
         return lbarn.load(options.mnist)
     how = SETS[name]
@@ -185,7 +168,7 @@ def model_bytes(model: LBARN) -> int:
         return (Path(folder) / "model").stat().st_size
 
 
-def measure(name: str, rows: Rows, model: LBARN, options: argparse.Namespace) -> Result:
+def measure(name: str, rows: Split, model: LBARN, options: argparse.Namespace) -> Result:
     X = rows.test
     model.set_params(n_jobs=options.jobs)
     entropy = float(-model.score_samples(X).sum() / np.log(2))
@@ -301,7 +284,7 @@ def main() -> int:
     file: Path = options.results or RESULTS
     results: dict[str, Result] = json.loads(file.read_text()) if file.exists() and not options.smoke else {}
     if options.smoke:
-        rows = Rows.made_up()
+        rows = made_up()
         model = LBARN(max_leaf_nodes=2, learning_rate=0.5, max_iter=100, random_state=0)
         results["smoke"] = measure("smoke", rows, model.fit(rows.train, X_val=rows.valid), options)
     elif not DATA.is_dir():
@@ -311,7 +294,7 @@ def main() -> int:
         if name == "mnist" and options.mnist is None:
             print("mnist is skipped: no --mnist MODELFILE", file=sys.stderr)
             continue
-        rows = Rows.load(name)
+        rows = load(name)
         results[name] = measure(name, rows, network(name, rows, options), options)
     results = dict(sorted(results.items()))
     tables = f"{size_table(results)}\n{speed_table(results)}"

@@ -7,26 +7,15 @@ python benchmarks/bench_network.py [--data mnist] [--leaves 32] [--rate 0.02] [-
 from __future__ import annotations
 
 import argparse
-import os
 import resource
-import sys
 import tempfile
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lbarn import LBARN, simd_path
-
-
-def load(name: str) -> list[NDArray[np.uint8]]:
-    folder = Path(os.environ.get("LBARN_DATA") or Path(__file__).parents[2] / "shared" / "data")
-    if not (folder / f"{name}.npz").exists():
-        print(f"{folder}/{name}.npz is not there; set LBARN_DATA to the folder with the data sets", file=sys.stderr)
-        sys.exit(2)
-    z = np.load(folder / f"{name}.npz")
-    return [np.unpackbits(z[part], axis=1, count=int(z["dim"])) for part in ("train", "valid", "test")]
+from pages import load
 
 
 def peak_mb() -> float:
