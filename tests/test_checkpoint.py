@@ -166,6 +166,7 @@ OTHER: dict[str, Any] = {
     "max_iter": 11,
     "selection": "common",
     "order": list(range(8))[::-1],
+    "init": "linear",
     "boosting": "gradient",
     "splits": "exact",
     "split_bits": 5,

@@ -182,6 +182,7 @@ def test_fit_takes_every_parameter(folder: Folder) -> None:
         max_iter=7,
         selection="common",
         order=order,
+        init="prior",
         boosting="gradient",
         splits="exact",
         split_bits=4,
@@ -202,6 +203,8 @@ def test_fit_takes_every_parameter(folder: Folder) -> None:
         7,
         "--selection",
         "common",
+        "--init",
+        "prior",
         "--boosting",
         "gradient",
     ]

@@ -22,6 +22,8 @@ VARIANTS = {
     "exact gradient": Boosting(boosting="gradient", splits="exact"),
     "regularised": Boosting(min_gain=0.5, l2_regularization=1.0),
     "some features": Boosting(max_features=0.4),
+    "from the base rate": Boosting(init="prior"),
+    "from a logistic regression": Boosting(init="linear"),
     "stumps": Boosting(max_leaf_nodes=2),
     "no split": Boosting(max_leaf_nodes=1),
 }
@@ -108,6 +110,37 @@ def test_more_rounds_give_what_one_longer_run_gives(name, weight, first):
     assert len(begun.trees) == first
     extended = begun.extend(TRAIN, VALID, how, weight=weight, seed=5)
     assert_same_bits(arrays(extended), arrays(train(how, weight=weight, seed=5)))
+
+
+@pytest.mark.parametrize("init", ["prior", "linear"])
+@pytest.mark.parametrize("first", [1, 40, 75, 120, 299])
+def test_more_rounds_give_what_one_longer_run_gives_in_and_after_the_start(init, first):
+    how = replace(VARIANTS["fast4"], init=init, max_iter=300)
+    whole = train(how)
+    extended = train(replace(how, max_iter=first)).extend(TRAIN, VALID, how)
+    assert_same_bits(arrays(extended), arrays(whole))
+    assert extended.n_start == whole.n_start
+
+
+def test_a_linear_start_is_of_stumps_up_to_their_best_on_validation():
+    how = Boosting(max_leaf_nodes=8, learning_rate=0.05, max_iter=300, init="linear")
+    stumps = train(replace(how, init="half", max_leaf_nodes=2, learning_rate=0.5))
+    c = train(how)
+    sizes = np.diff(c.trees.offsets)
+    assert 5 < c.n_start < 250
+    assert c.n_start == stumps.valid_curve[: c.n_start + 50].argmax()
+    assert_same_bits([c.head(c.n_start).trees.values], [stumps.trees.head(c.n_start).values])
+    assert (sizes[: c.n_start] == 1).all()
+    assert sizes[c.n_start :].mean() > 6
+    assert c.valid_curve.max() > stumps.valid_curve.max()
+
+
+def test_a_start_at_the_prior_is_the_base_rate():
+    c = train(Boosting(max_iter=200, init="prior")).head(30)
+    assert not len(c.head(c.n_start).trees.splits)
+    rate = TRAIN.column(POSITION).mean()
+    start = c.head(c.n_start).log_odds(TRAIN)[0] * LOG_ODDS_UNIT
+    assert start == pytest.approx(np.log(rate / (1 - rate)), abs=0.02)
 
 
 def test_trees_already_there_are_never_changed_by_more_rounds():

@@ -96,6 +96,21 @@ def test_a_file_that_is_older_than_a_parameter_opens_with_its_default(path: Path
     assert_same_network(loaded, model)
 
 
+@pytest.mark.parametrize("trim", [False, True])
+def test_a_linear_start_comes_back_and_is_refitted_alike(path: Path, trim: bool) -> None:
+    model = quick(init="linear", max_iter=80, learning_rate=0.1).fit(X)
+    starts = [c.n_start for c in model._conditionals]
+    assert any(0 < n < len(c.trees) for n, c in zip(starts, model._conditionals))
+    model.save(path, trim=trim)
+    loaded = LBARN.load(path)
+    np.testing.assert_array_equal(loaded.refit_leaves(X).score_samples(X), model.refit_leaves(X).score_samples(X))
+    content, tensors = take_apart(path.read_bytes())
+    tensors["n_start"][3] = 1000
+    path.write_bytes(put_together(content, tensors))
+    with pytest.raises(ModelFileError, match="a start is longer than its trees"):
+        LBARN.load(path)
+
+
 def test_parameters_set_after_the_fit_are_saved_and_do_no_harm(path: Path) -> None:
     model = quick().fit(X).set_params(order=[1, 0, 5, 4, 3, 2], max_leaf_nodes="auto", selection="common")
     model.save(path)

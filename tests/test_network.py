@@ -15,6 +15,7 @@ from networks import assert_same_network, quick, rows, still_rising, tensors
 
 X, VALID, TEST = rows(400, 7), rows(120, 7, seed=1), rows(200, 7, seed=2)
 VARIANTS = [
+    {"init": "linear"},
     {},
     {"order": "random", "split_bits": 2},
     {"order": "entropy-decreasing"},
@@ -283,6 +284,7 @@ def test_a_curve_that_still_rises_warns_and_names_the_remedy() -> None:
         {"split_bits": 7},
         {"min_gain": -1.0},
         {"l2_regularization": -1.0},
+        {"init": "zero"},
         {"max_features": 0.0},
         {"max_features": 1.5},
         {"n_iter_no_change": 0},

@@ -40,6 +40,7 @@ def test_clone_keeps_every_parameter_and_nothing_learned() -> None:
         "max_iter": 7,
         "selection": "common",
         "order": [4, 3, 2, 1, 0],
+        "init": "prior",
         "boosting": "gradient",
         "splits": "exact",
         "split_bits": 3,

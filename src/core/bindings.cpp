@@ -123,8 +123,9 @@ nb::tuple boost_conditional(const In2<uint64_t>& columns, size_t n_rows, const W
 }
 
 nb::tuple refit_conditional(const In2<uint64_t>& columns, size_t n_rows, const Weight& weight, size_t position,
-                            double learning_rate, double l2, const CancelFlag& cancel, const In2<uint16_t>& splits,
-                            const In1<int32_t>& values, const In1<int64_t>& offsets) {
+                            size_t n_start, double start_rate, double learning_rate, double l2,
+                            const CancelFlag& cancel, const In2<uint16_t>& splits, const In1<int32_t>& values,
+                            const In1<int64_t>& offsets) {
   const Sample sample = sample_of(columns, n_rows, weight);
   require(position < columns.shape(0), "position: no such column");
   const TreesView trees = trees_of(splits, values, offsets);
@@ -132,7 +133,8 @@ nb::tuple refit_conditional(const In2<uint64_t>& columns, size_t n_rows, const W
   Curve result;
   {
     nb::gil_scoped_release released;
-    result = refit(sample, position, trees, learning_rate, l2, interrupt_for(cancel), renewed.data());
+    result =
+        refit(sample, position, trees, n_start, start_rate, learning_rate, l2, interrupt_for(cancel), renewed.data());
   }
   return nb::make_tuple(give(std::move(renewed)), give(std::move(result)));
 }
@@ -262,8 +264,8 @@ NB_MODULE(_core, m) {
         "valid_weight"_a.none(), "position"_a, "max_leaves"_a, "learning_rate"_a, "rounds"_a, "exact"_a, "split_bits"_a,
         "gradient"_a, "min_gain"_a, "l2"_a, "max_features"_a, "seed"_a, "patience"_a, "cancel"_a, "splits"_a, "gains"_a,
         "values"_a, "offsets"_a, "train_curve"_a, "valid_curve"_a);
-  m.def("refit", &refit_conditional, "columns"_a, "n_rows"_a, "weight"_a.none(), "position"_a, "learning_rate"_a,
-        "l2"_a, "cancel"_a, "splits"_a, "values"_a, "offsets"_a);
+  m.def("refit", &refit_conditional, "columns"_a, "n_rows"_a, "weight"_a.none(), "position"_a, "n_start"_a,
+        "start_rate"_a, "learning_rate"_a, "l2"_a, "cancel"_a, "splits"_a, "values"_a, "offsets"_a);
   m.def("curve", &curve_of, "columns"_a, "n_rows"_a, "weight"_a.none(), "position"_a, "cancel"_a, "splits"_a,
         "values"_a, "offsets"_a);
   m.def("log_odds", &log_odds, "columns"_a, "n_rows"_a, "splits"_a, "values"_a, "offsets"_a);

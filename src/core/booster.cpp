@@ -224,8 +224,8 @@ void boost(const Sample& train, const Sample& valid, size_t position, const Boos
   }
 }
 
-Curve refit(const Sample& sample, size_t position, const TreesView& trees, double learning_rate, double l2,
-            const Interrupt& interrupt, int32_t* values) {
+Curve refit(const Sample& sample, size_t position, const TreesView& trees, size_t n_start, double start_rate,
+            double learning_rate, double l2, const Interrupt& interrupt, int32_t* values) {
   Walker walker(kernels(), sample, position, true);
   const double true_l2 = l2 / walker.scale() * kPerUnit;
   int64_t headroom = kMaxLogOdds;
@@ -236,7 +236,7 @@ Curve refit(const Sample& sample, size_t position, const TreesView& trees, doubl
     const Tree tree = trees.tree(t);
     walker.assign(tree);
     walker.sum_leaves(tree.n_splits + 1, sums);
-    set_values(sums, learning_rate, true_l2, headroom, values);
+    set_values(sums, t < n_start ? start_rate : learning_rate, true_l2, headroom, values);
     curve.push_back(walker.mean(walker.advance(values).log_likelihood));
     values += sums.size();
   }

@@ -45,9 +45,10 @@ struct BoostingResult {
 void boost(const Sample& train, const Sample& valid, size_t position, const BoostingParams& params,
            const Interrupt& interrupt, BoostingResult& result);
 
-// New leaf values for the same splits, round by round, into `values`; the curve of the data that they come from.
-Curve refit(const Sample& sample, size_t position, const TreesView& trees, double learning_rate, double l2,
-            const Interrupt& interrupt, int32_t* values);
+// New leaf values for the same splits, round by round, into `values`; the curve of the data that they come from. The
+// first `n_start` trees have a learning rate of their own.
+Curve refit(const Sample& sample, size_t position, const TreesView& trees, size_t n_start, double start_rate,
+            double learning_rate, double l2, const Interrupt& interrupt, int32_t* values);
 
 // The curve of any data under trained trees.
 Curve curve(const Sample& sample, size_t position, const TreesView& trees, const Interrupt& interrupt);

@@ -117,13 +117,17 @@ class Checkpoint:
             offsets=trees.offsets,
             train_curve=conditional.train_curve,
             valid_curve=conditional.valid_curve,
+            n_start=np.array(conditional.n_start),
         )
 
     def load(self, how: Boosting, position: int) -> Conditional | None:
         """The finished conditional, or None where there is none (or its file is damaged: it is trained again)."""
-        names = ("splits", "gains", "values", "offsets", "train_curve", "valid_curve")
+        names = ("splits", "gains", "values", "offsets", "train_curve", "valid_curve", "n_start")
         arrays = _load(self._path(how, f"{position:05d}"), names)
-        return None if arrays is None else Conditional(position, Trees(*arrays[:4]), *arrays[4:])
+        if arrays is None:
+            return None
+        *trees, train_curve, valid_curve, n_start = arrays
+        return Conditional(position, Trees(*trees), train_curve, valid_curve, int(n_start))
 
     def save_array(self, name: str, array: NDArray[Any]) -> None:
         _save(self._path(name, name), array=array)

@@ -79,6 +79,7 @@ class LBARNClassifier(modelfile.SavedModel, ClassifierMixin, BaseEstimator):
         max_iter: int = 1000,
         selection: str = "common",
         order: str | Sequence[int] | NDArray[Any] = "given",
+        init: str = "half",
         boosting: str = "newton",
         splits: str = "fast",
         split_bits: int = 6,
@@ -99,6 +100,7 @@ class LBARNClassifier(modelfile.SavedModel, ClassifierMixin, BaseEstimator):
         self.max_iter = max_iter
         self.selection = selection
         self.order = order
+        self.init = init
         self.boosting = boosting
         self.splits = splits
         self.split_bits = split_bits

@@ -15,6 +15,9 @@ __all__ = ["LOG_ODDS_UNIT", "UNIT", "Boosting", "Conditional", "Trees", "log_lik
 LOG_ODDS_UNIT = 2.0**-20  # leaf values and log-odds
 UNIT = 2.0**-30  # probabilities and log-likelihoods
 
+_START_SPEED = 10  # times the learning rate, but 1 at most
+_START_PATIENCE = 50
+
 Weights = NDArray[np.float64] | None
 
 
@@ -25,6 +28,7 @@ class Boosting:
     max_leaf_nodes: int = 16
     learning_rate: float = 0.02
     max_iter: int = 1000
+    init: str = "half"
     boosting: str = "newton"
     splits: str = "fast"
     split_bits: int = 6
@@ -32,6 +36,18 @@ class Boosting:
     l2_regularization: float = 0.0
     max_features: float = 1.0
     n_iter_no_change: int | None = None
+
+    def start(self) -> Boosting | None:
+        """How the first rounds are boosted, those before trees of full size; None where there are none.
+
+        Stumps add up to a function that is linear in the bits: boosted until validation stalls, they are a regularised
+        logistic regression, and single leaves are the base rate.
+        """
+        if self.init == "half":
+            return None
+        leaves = {"prior": 1, "linear": 2}[self.init]
+        rate = min(1.0, _START_SPEED * self.learning_rate)
+        return replace(self, max_leaf_nodes=leaves, learning_rate=rate, n_iter_no_change=_START_PATIENCE)
 
 
 @dataclass(frozen=True)
@@ -62,10 +78,23 @@ class Trees:
 
 
 @dataclass(frozen=True)
+class _Rows:
+    """What one call trains and validates on."""
+
+    train: PackedBits
+    valid: PackedBits
+    weight: Weights
+    valid_weight: Weights
+    seed: int
+    cancel: _core.CancelFlag
+
+
+@dataclass(frozen=True)
 class Conditional:
     """The conditional of the variable at ``position`` given those before it.
 
-    The curves are mean log-likelihoods per row, in nats, after 0, 1, ... trees.
+    The curves are mean log-likelihoods per row, in nats, after 0, 1, ... trees. The first ``n_start`` of the trees are the
+    start that ``Boosting.init`` asks for.
 
     Examples
     --------
@@ -83,6 +112,7 @@ class Conditional:
     trees: Trees
     train_curve: NDArray[np.float64]
     valid_curve: NDArray[np.float64]
+    n_start: int = 0
 
     @classmethod
     def untrained(cls, position: int) -> Conditional:
@@ -117,13 +147,24 @@ class Conditional:
         cancel: _core.CancelFlag | None = None,
     ) -> Conditional:
         """More rounds, up to ``how.max_iter`` in all: the same result as one longer run."""
+        rows = _Rows(train, valid, weight, valid_weight, seed, cancel or _core.CancelFlag())
+        current, start = self, how.start()
+        if start is not None and len(self.trees) == self.n_start:  # a start that is over has other trees behind it
+            current = self._boosted(rows, start)
+            n_start = len(current.trees)
+            if n_start < how.max_iter:  # validation has stalled
+                n_start = int(current.valid_curve.argmax())
+            current = replace(current.head(n_start), n_start=n_start)
+        return current._boosted(rows, how)
+
+    def _boosted(self, rows: _Rows, how: Boosting) -> Conditional:
         splits, gains, values, offsets, train_curve, valid_curve = _core.boost(
-            columns=train.columns,
-            n_rows=train.n_rows,
-            weight=weight,
-            valid_columns=valid.columns,
-            n_valid=valid.n_rows,
-            valid_weight=valid_weight,
+            columns=rows.train.columns,
+            n_rows=rows.train.n_rows,
+            weight=rows.weight,
+            valid_columns=rows.valid.columns,
+            n_valid=rows.valid.n_rows,
+            valid_weight=rows.valid_weight,
             position=self.position,
             max_leaves=how.max_leaf_nodes,
             learning_rate=how.learning_rate,
@@ -134,9 +175,9 @@ class Conditional:
             min_gain=how.min_gain,
             l2=how.l2_regularization,
             max_features=how.max_features,
-            seed=seed,
+            seed=rows.seed,
             patience=how.n_iter_no_change or 0,
-            cancel=cancel or _core.CancelFlag(),
+            cancel=rows.cancel,
             splits=self.trees.splits,
             gains=self.trees.gains,
             values=self.trees.values,
@@ -144,18 +185,30 @@ class Conditional:
             train_curve=self.train_curve,
             valid_curve=self.valid_curve,
         )
-        return Conditional(self.position, Trees(splits, gains, values, offsets), train_curve, valid_curve)
+        return replace(
+            self,
+            trees=Trees(splits, gains, values, offsets),
+            train_curve=train_curve,
+            valid_curve=valid_curve,
+        )
+
+    def head(self, count: int) -> Conditional:
+        """With the first ``count`` trees alone."""
+        curves = self.train_curve[: count + 1], self.valid_curve[: count + 1]
+        return Conditional(self.position, self.trees.head(count), *curves, min(self.n_start, count))
 
     def refit(
         self, bits: PackedBits, how: Boosting, *, weight: Weights = None, cancel: _core.CancelFlag | None = None
     ) -> Conditional:
         """The same splits with leaf values renewed on ``bits``, round by round. A leaf that meets no row gets 0."""
-        trees = self.trees
+        trees, start = self.trees, how.start() or how
         values, _ = _core.refit(
             columns=bits.columns,
             n_rows=bits.n_rows,
             weight=weight,
             position=self.position,
+            n_start=self.n_start,
+            start_rate=start.learning_rate,
             learning_rate=how.learning_rate,
             l2=how.l2_regularization,
             cancel=cancel or _core.CancelFlag(),

@@ -109,6 +109,7 @@ class LBARNEnsemble(modelfile.SavedModel, BinaryDensity):
         learning_rate: float | str = 0.02,
         max_iter: int = 1000,
         selection: str = "individual",
+        init: str = "half",
         boosting: str = "newton",
         splits: str = "fast",
         split_bits: int = 6,
@@ -131,6 +132,7 @@ class LBARNEnsemble(modelfile.SavedModel, BinaryDensity):
         self.learning_rate = learning_rate
         self.max_iter = max_iter
         self.selection = selection
+        self.init = init
         self.boosting = boosting
         self.splits = splits
         self.split_bits = split_bits

@@ -71,6 +71,7 @@ class LBARNImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         max_iter: int = 1000,
         selection: str = "individual",
         order: str | Sequence[int] | NDArray[Any] = "given",
+        init: str = "half",
         boosting: str = "newton",
         splits: str = "fast",
         split_bits: int = 6,
@@ -93,6 +94,7 @@ class LBARNImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.max_iter = max_iter
         self.selection = selection
         self.order = order
+        self.init = init
         self.boosting = boosting
         self.splits = splits
         self.split_bits = split_bits

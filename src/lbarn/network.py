@@ -41,7 +41,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
     """The distribution of binary rows as a product of conditionals, each learned by LogitBoost.
 
     ``P(x) = prod_d P(x_d | x_1..x_{d-1})``; every conditional is the logistic function of a sum of shrunken regression
-    trees, started at 1/2 and grown on the training rows; how many trees each one gets is chosen on validation rows.
+    trees, started at 1/2 (or as ``init`` says) and grown on the training rows; how many trees each one gets is chosen on validation rows.
 
     Parameters
     ----------
@@ -55,6 +55,9 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
         How the number of trees per dimension is chosen.
     order : {"given", "random", "entropy-decreasing", "entropy-increasing"} or permutation, default="given"
         The order in which the columns are modelled: position ``k`` holds column ``order[k]``.
+    init : {"half", "prior", "linear"}, default="half"
+        Where every conditional starts: at 1/2, at its base rate, or at a logistic regression on the columns before it, boosted from
+        stumps at ten times the learning rate until validation stalls. The start's trees count among ``max_iter``.
     boosting : {"newton", "gradient"}, default="newton"
         Objective of the splits: LogitBoost's, or the gradient alone.
     splits : {"fast", "exact"}, default="fast"
@@ -124,6 +127,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "selection": [StrOptions(set(SELECTIONS))],
         "order": [StrOptions(set(ORDERS)), "array-like"],
+        "init": [StrOptions({"half", "prior", "linear"})],
         "boosting": [StrOptions({"newton", "gradient"})],
         "splits": [StrOptions({"fast", "exact"})],
         "split_bits": [Interval(Integral, 2, 6, closed="both")],
@@ -148,6 +152,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
         max_iter: int = 1000,
         selection: str = "individual",
         order: str | Sequence[int] | NDArray[Any] = "given",
+        init: str = "half",
         boosting: str = "newton",
         splits: str = "fast",
         split_bits: int = 6,
@@ -168,6 +173,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
         self.max_iter = max_iter
         self.selection = selection
         self.order = order
+        self.init = init
         self.boosting = boosting
         self.splits = splits
         self.split_bits = split_bits
@@ -320,6 +326,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
             max_leaf_nodes=int(max_leaf_nodes),
             learning_rate=float(learning_rate),
             max_iter=int(self.max_iter),
+            init=self.init,
             boosting=self.boosting,
             splits=self.splits,
             split_bits=int(self.split_bits),
@@ -405,6 +412,8 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
             "order": self.order_.astype(np.int64),
             "n_trees": counts.astype(np.int64),
         }
+        if any(c.n_start for c in self._conditionals):
+            tensors["n_start"] = np.array([min(c.n_start, len(t)) for c, t in zip(self._conditionals, trees)], np.int64)
         if not trimmed:
             tensors |= {"train_curve": self.train_curve_, "valid_curve": self.valid_curve_}
         return header, tensors
@@ -439,7 +448,12 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
         model.n_trees_ = np.empty(D, np.intp)
         model.n_trees_[model.order_] = counts
         none = np.zeros(0)
-        model._conditionals = [Conditional(d, t, none, none) for d, t in enumerate(trees)]
+        starts = np.zeros(D, np.int64)
+        if "n_start" in tensors:
+            starts = modelfile.expect(tensors, "n_start", np.int64, (D,))
+            if (starts < 0).any() or (starts > [len(t) for t in trees]).any():
+                raise ModelFileError("a start is longer than its trees")
+        model._conditionals = [Conditional(d, t, none, none, int(n)) for d, (t, n) in enumerate(zip(trees, starts))]
         if not trimmed:
             model.train_curve_ = modelfile.expect(tensors, "train_curve", np.float64, (D, None))
             rounds = model.train_curve_.shape[1]

@@ -42,6 +42,10 @@ def fit(
         str,
         typer.Option(help="given, random, entropy-decreasing, entropy-increasing, or the columns' numbers: 2,0,1."),
     ] = "given",
+    init: Annotated[
+        Literal["half", "prior", "linear"],
+        typer.Option(help="Start at 1/2, at the base rate, or at a logistic regression."),
+    ] = "half",
     boosting: Annotated[Literal["newton", "gradient"], typer.Option(help="Objective of the splits.")] = "newton",
     splits: Annotated[Literal["fast", "exact"], typer.Option(help="On rounded sums, or on 24-bit ones.")] = "fast",
     split_bits: Annotated[int, typer.Option(help="Bits of a rounded gradient, 2 to 6.")] = 6,
@@ -95,6 +99,7 @@ def fit(
         max_iter=max_iter,
         selection=selection,
         order=own_order,
+        init=init,
         boosting=boosting,
         splits=splits,
         split_bits=split_bits,
