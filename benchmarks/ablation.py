@@ -25,6 +25,7 @@ from joblib import Parallel, delayed
 
 from lbarn.bits import PackedBits, pack
 from lbarn.conditional import Boosting, Conditional
+from lbarn.search import LEAF_GRID
 from pages import ROOT, command, commit, load, table
 from table1 import LEAVES, RATES, SETS
 
@@ -36,14 +37,13 @@ SCALES = {
     "mnist": (4, 8),
     "mushrooms": (2, 1),
     "nips": (2, 1),
-    "ocr_letters": (4, 2),
-    "web": (3, 3),
+    "ocr_letters": (4, 4),
+    "web": (3, 6),
     "digits": (1, 4),
 }
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
     "exact": {"splits": "exact"},
-    "bits5": {"split_bits": 5},
     "bits4": {"split_bits": 4},
     "bits3": {"split_bits": 3},
     "bits2": {"split_bits": 2},
@@ -52,17 +52,24 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "half of the features": {"max_features": 0.5},
     "a quarter of the features": {"max_features": 0.25},
     "min_gain 1": {"min_gain": 1.0},
+    "prior": {"init": "prior"},
+    "linear": {"init": "linear"},
     "bits3, half of the features": {"split_bits": 3, "max_features": 0.5},
     "bits3, l2 0.1": {"split_bits": 3, "l2_regularization": 0.1},
+    "bits3, linear": {"split_bits": 3, "init": "linear"},
+    "bits3, leaves for each": {"split_bits": 3, "max_leaf_nodes": LEAF_GRID},
 }
 
 Cells = dict[str, dict[str, dict[str, Any]]]
 
 
-def one_column(parts: tuple[PackedBits, PackedBits, PackedBits], d: int, how: Boosting) -> tuple[float, float, int]:
+def one_column(
+    parts: tuple[PackedBits, PackedBits, PackedBits], d: int, how: Boosting, leaves: tuple[int, ...]
+) -> tuple[float, float, int]:
     """Validation and test log-likelihood at the number of trees that validates best, and that number."""
     train, valid, test = parts
-    conditional = Conditional.train(train, valid, d, how)
+    tried = [Conditional.train(train, valid, d, replace(how, max_leaf_nodes=J)) for J in leaves]
+    conditional = max(tried, key=lambda conditional: conditional.valid_curve.max())
     best = int(conditional.valid_curve.argmax())
     return conditional.valid_curve[best], conditional.curve(test)[best], best
 
@@ -74,12 +81,14 @@ def measure(name: str, setting: str, options: argparse.Namespace) -> dict[str, A
         part.columns  # noqa: B018  transposed once, before the threads share them
     scale, step = SCALES[name]
     how = Boosting(max_leaf_nodes=LEAVES[name], learning_rate=scale * RATES[name], max_iter=options.max_iter)
-    how = replace(how, **SETTINGS[setting])
+    changes = {"max_leaf_nodes": (how.max_leaf_nodes,), **SETTINGS[setting]}
+    leaves = changes.pop("max_leaf_nodes")
+    how = replace(how, **changes)
     columns = range(step // 2, train.n_columns, step)
     start = perf_counter()
     found = np.array(
         Parallel(n_jobs=options.jobs, require="sharedmem")(
-            delayed(one_column)((train, valid, test), d, how) for d in columns
+            delayed(one_column)((train, valid, test), d, how, leaves) for d in columns
         )
     )
     return {

@@ -244,6 +244,10 @@ def test_fit_searches_and_stops_early_and_says_when_it_was_too_short(folder: Fol
         random_state=0,
     )
     assert_same_network(LBARN.load(out), expected.fit(folder.train))
+    run("fit", sparse, "-o", out, "--max-leaf-nodes", "auto-each", "--max-iter", "3", "--random-state", "0")
+    assert_same_network(
+        LBARN.load(out), LBARN(max_leaf_nodes="auto-each", max_iter=3, random_state=0).fit(folder.train)
+    )
     short = run("fit", "-", "-o", out, "--max-iter", "1", stdin=csv(folder.train)).stderr
     assert b"lbarn: warning: the validation log-likelihood is still rising at --max-iter 1" in short
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 from scipy.stats import chisquare
@@ -66,7 +67,7 @@ def test_scikit_learns_own_checks_pass(estimator: LBARNEnsemble, check: Any) -> 
 
 
 def test_the_parameters_are_those_of_a_network_but_the_order_and_the_warm_start() -> None:
-    own = {"n_orders", "orders", "image_shape", "weights"}
+    own = {"n_orders", "orders", "image_shape", "weights", "bagging"}
     network = LBARN().get_params()
     assert LBARNEnsemble().get_params().keys() - own == network.keys() - {"order", "warm_start"}
     assert {name: LBARNEnsemble().get_params()[name] for name in network.keys() - {"order", "warm_start"}} == {
@@ -106,6 +107,47 @@ def test_every_parameter_reaches_the_members() -> None:
     assert others.keys() == LBARN().get_params().keys() - {"order", "warm_start", "random_state"}
     for member in LBARNEnsemble(n_orders=2, random_state=0, **others).fit(X).members_:
         assert {name: member.get_params()[name] for name in others} == others
+
+
+def test_bagged_members_are_networks_that_hold_out_other_rows() -> None:
+    model = quick(bagging=True, refit=True).fit(X, X_val=TEST)
+    both = np.concatenate([X, TEST])
+    for member in model.members_:
+        own = clone(member).set_params(random_state=member.random_state, n_jobs=None)
+        assert_same_network(own.fit(both), member)
+    assert len({member.random_state for member in model.members_}) == len(model.members_)
+    np.testing.assert_array_equal(model.weights_, 1 / len(model.members_))
+
+
+def test_bagging_weighs_rows_without_a_weight_as_one() -> None:
+    weight = np.linspace(0.1, 2.0, len(X))
+    model = quick(bagging=True).fit(X, X_val=TEST, sample_weight=weight)
+    weights = np.concatenate([weight, np.ones(len(TEST))])
+    expected = quick(bagging=True).fit(np.concatenate([X, TEST]), sample_weight=weights)
+    assert_same_ensemble(model, expected)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "sparse", "list"])
+def test_bagging_takes_any_kind_of_table_and_says_when_two_do_not_fit(kind: str) -> None:
+    def table(values: Any) -> Any:
+        if kind == "list":
+            return values.tolist()
+        if kind == "sparse":
+            return sp.csr_matrix(values)
+        return pytest.importorskip(kind).DataFrame({f"c{j}": values[:, j] for j in range(values.shape[1])})
+
+    model = quick(bagging=True).fit(table(X), X_val=table(TEST))
+    assert model.score(table(TEST)) == quick(bagging=True).fit(X, X_val=TEST).score(TEST)
+    if kind == "sparse":
+        with pytest.raises(
+            ValueError, match="X_val a ndarray, which do not go into one table; give both in the same kind"
+        ):
+            quick(bagging=True).fit(table(X), X_val=TEST)
+
+
+def test_bagging_leaves_no_rows_for_em() -> None:
+    with pytest.raises(ValueError, match="bagging=True there are none; set weights='equal'"):
+        quick(bagging=True, weights="em").fit(X)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,40 @@ def test_leaves_are_the_best_of_the_grid_on_the_validation_rows() -> None:
     assert model.max_leaf_nodes == "auto"
 
 
+@pytest.mark.parametrize("X", [FEW, MANY], ids=["few columns", "many"])
+def test_auto_each_gives_every_column_the_leaves_that_validate_best_for_it(X: np.ndarray) -> None:
+    model = quick(max_leaf_nodes="auto-each", max_iter=40).fit(X)
+    fixed = {J: quick(max_leaf_nodes=J, max_iter=40).fit(X) for J in LEAF_GRID}
+    best = np.array([fixed[J].valid_curve_.max(axis=1) for J in LEAF_GRID])
+    np.testing.assert_array_equal(model.valid_curve_.max(axis=1), best.max(axis=0))
+    chosen = best.argmax(axis=0)
+    assert len(set(chosen)) > 1
+    for d, c in enumerate(chosen):
+        np.testing.assert_array_equal(model.valid_curve_[d], fixed[LEAF_GRID[c]].valid_curve_[d])
+    assert model.max_leaf_nodes_ == LEAF_GRID[chosen.max()]
+    told = {row["max_leaf_nodes"]: row for row in model.search_results_}
+    for c, J in enumerate(LEAF_GRID):
+        assert told[J]["n_chosen"] == (chosen == c).sum()
+        assert told[J]["valid_log_likelihood"] == pytest.approx(best[c].sum(), abs=1e-12)
+
+
+def test_auto_each_continues_with_the_leaves_of_every_column() -> None:
+    model = quick(max_leaf_nodes="auto-each", max_iter=20, warm_start=True).fit(MANY)
+    curves = model.valid_curve_
+    leaves = dict(model._leaves)
+    model.set_params(max_iter=50).fit(MANY)
+    np.testing.assert_array_equal(model.valid_curve_[:, :21], curves)
+    for d, J in leaves.items():
+        fixed = quick(max_leaf_nodes=J, max_iter=50).fit(MANY)
+        np.testing.assert_array_equal(model.valid_curve_[d], fixed.valid_curve_[d])
+
+
+def test_auto_each_raises_the_learning_rate_as_auto_does() -> None:
+    model = quick(max_leaf_nodes="auto-each", learning_rate="auto", max_iter=20).fit(FEW)
+    assert model.learning_rate_ in RATE_LADDER[1:]
+    assert {row["learning_rate"] for row in model.search_results_} == {model.learning_rate_}
+
+
 @pytest.mark.parametrize("selection", ["individual", "common", "linearized"])
 def test_the_chosen_model_is_the_one_fitted_with_those_values(selection: str) -> None:
     how = {"selection": selection, "refit": True, "max_iter": 15, "order": "random"}

@@ -30,7 +30,7 @@ from lbarn.density import BinaryDensity, check_counts
 from lbarn.errors import ModelFileError
 from lbarn.network import LBARN, _in_order
 from lbarn.order import scans
-from lbarn.rows import complete_chunks, hold_out, take_rows
+from lbarn.rows import complete_chunks, hold_out, stack_rows, take_rows
 from lbarn.search import is_rising
 from lbarn.table import Table
 from lbarn.training import Sample
@@ -60,6 +60,9 @@ class LBARNEnsemble(modelfile.SavedModel, BinaryDensity):
         Rows and columns of the images, for ``orders="scans"``; pixels are numbered row by row.
     weights : {"equal", "em"}, default="equal"
         All the same, or the best on the validation rows, by expectation maximisation.
+    bagging : bool, default=False
+        Every member holds out other rows: ``validation_fraction`` of ``X`` and ``X_val`` together. Better where rows are few;
+        the weights are equal then.
     max_leaf_nodes, learning_rate, ... : the other parameters are those of :class:`lbarn.LBARN`
         They go to every member; ``random_state`` gives each one a seed of its own.
 
@@ -91,6 +94,7 @@ class LBARNEnsemble(modelfile.SavedModel, BinaryDensity):
         "orders": [StrOptions({"random", "scans"}), "array-like"],
         "image_shape": ["array-like", None],
         "weights": [StrOptions({"equal", "em"})],
+        "bagging": ["boolean"],
         **{
             name: allowed
             for name, allowed in LBARN._parameter_constraints.items()
@@ -105,6 +109,7 @@ class LBARNEnsemble(modelfile.SavedModel, BinaryDensity):
         orders: str | Sequence[Sequence[int]] | NDArray[Any] = "random",
         image_shape: tuple[int, int] | None = None,
         weights: str = "equal",
+        bagging: bool = False,
         max_leaf_nodes: int | str = 16,
         learning_rate: float | str = 0.02,
         max_iter: int = 1000,
@@ -128,6 +133,7 @@ class LBARNEnsemble(modelfile.SavedModel, BinaryDensity):
         self.orders = orders
         self.image_shape = image_shape
         self.weights = weights
+        self.bagging = bagging
         self.max_leaf_nodes = max_leaf_nodes
         self.learning_rate = learning_rate
         self.max_iter = max_iter
@@ -177,17 +183,28 @@ class LBARNEnsemble(modelfile.SavedModel, BinaryDensity):
         y : ignored
         X_val : table like X, optional
             Rows to choose the numbers of trees on, and the weights; else ``validation_fraction`` of ``X`` is held out, the
-            same rows for all members.
+            same rows for all members unless ``bagging``.
         sample_weight, sample_weight_val : array-like of shape (n,), optional
         checkpoint : path, optional
             A folder for finished dimensions, with one in it for every member: the same fit started again continues.
         """
+        if self.bagging and self.weights == "em":
+            raise ValueError(
+                "weights='em' needs rows that no member was trained on, and with bagging=True there are none; set "
+                "weights='equal'"
+            )
         table, table_val, weight, weight_val = self._read_all(X, X_val, sample_weight, sample_weight_val)
         orders = self._orders(table.n_columns)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if checkpoint is not None:
             seed = Checkpoint(checkpoint, described(self), seed).seed
-        if X_val is None:
+        if self.bagging:
+            if table_val is not None:
+                if weight is not None or weight_val is not None:
+                    parts = ((weight, table.n_rows), (weight_val, table_val.n_rows))
+                    weight = np.concatenate([np.ones(n) if own is None else own for own, n in parts])
+                X, X_val, weight_val = stack_rows(X, X_val), None, None
+        elif X_val is None:
             rows, rows_val = hold_out(table.n_rows, self.validation_fraction, seed)
             X, X_val = take_rows(X, rows), take_rows(X, rows_val)
             if weight is not None:

@@ -29,7 +29,7 @@ from lbarn.errors import CheckpointError, ModelFileError
 from lbarn.order import ORDERS, resolve_order
 from lbarn.progress import CallbackSupport, fit_progress
 from lbarn.rows import hold_out
-from lbarn.search import LEAF_GRID, RATE_LADDER, curves, is_rising, search
+from lbarn.search import LEAF_GRID, RATE_LADDER, curves, is_rising, search, search_each
 from lbarn.selection import SELECTIONS, select
 from lbarn.table import Kind
 from lbarn.training import Data, Sample, refit_network, train_network
@@ -45,8 +45,8 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
 
     Parameters
     ----------
-    max_leaf_nodes : int or "auto", default=16
-        Leaves per tree; "auto" takes the best of 2, 4, ..., 128 on the validation rows.
+    max_leaf_nodes : int, "auto" or "auto-each", default=16
+        Leaves per tree; "auto" takes the best of 2, 4, ..., 128 on the validation rows, "auto-each" the best for every column.
     learning_rate : float or "auto", default=0.02
         Shrinkage; "auto" starts at 0.02 and raises it while validation still improves at ``max_iter``.
     max_iter : int, default=1000
@@ -99,7 +99,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
         ``[i, j]``: summed gain of predictor ``j`` for variable ``i`` over the selected trees.
     search_results_ : list of dict
         What ``"auto"`` tried, with the validation log-likelihood over the dimensions trained by then.
-    seed_, selection_, max_leaf_nodes_, learning_rate_ : the values in use.
+    seed_, selection_, max_leaf_nodes_, learning_rate_ : the values in use; of "auto-each" the largest number of leaves.
 
     Notes
     -----
@@ -122,7 +122,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
 
     _file_kind = "LBARN"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "max_leaf_nodes": [Interval(Integral, 2, 65_535, closed="both"), StrOptions({"auto"})],
+        "max_leaf_nodes": [Interval(Integral, 2, 65_535, closed="both"), StrOptions({"auto", "auto-each"})],
         "learning_rate": [Interval(Real, 0, 1, closed="right"), StrOptions({"auto"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "selection": [StrOptions(set(SELECTIONS))],
@@ -192,6 +192,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
     seed_: int
     _trained: list[Conditional]  # before any refit, to continue from
     _trained_identity: dict[str, str]
+    _leaves: dict[int, int]  # by position, where they are chosen for each
 
     # ------------------------------------------------------------------ fit
 
@@ -297,7 +298,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
     ) -> tuple[Boosting, list[Conditional]]:
         D = data.train.bits.n_columns
         before = None if start is None else {c.position: c for c in start}
-        auto_leaves, auto_rate = self.max_leaf_nodes == "auto", self.learning_rate == "auto"
+        auto_leaves, auto_rate = self.max_leaf_nodes in ("auto", "auto-each"), self.learning_rate == "auto"
         how = self._boosting(
             LEAF_GRID[0] if auto_leaves else self.max_leaf_nodes, RATE_LADDER[0] if auto_rate else self.learning_rate
         )
@@ -306,6 +307,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
             self.__dict__.pop("search_results_", None)  # of an earlier fit
         else:
             how = self._boosting(self.max_leaf_nodes_, self.learning_rate_)
+        chosen = self._leaves if before is not None else {}
         with fit_progress(self, None if searching else D, self.verbose) as progress:
 
             def train(positions: Sequence[int], candidate: Boosting) -> dict[int, Conditional]:
@@ -313,12 +315,19 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
                     positions, candidate, data, start=before, n_jobs=self.n_jobs, checkpoint=store, progress=progress
                 )
 
-            if searching:
+            if searching and self.max_leaf_nodes == "auto-each":
+                rates = RATE_LADDER if auto_rate else (how.learning_rate,)
+                how, trained, chosen, self.search_results_ = search_each(D, how, LEAF_GRID, rates, train)
+            elif searching:
                 leaves = LEAF_GRID if auto_leaves else (how.max_leaf_nodes,)
                 rates = RATE_LADDER if auto_rate else (how.learning_rate,)
                 how, trained, self.search_results_ = search(D, how, leaves, rates, self.selection, train)
             else:
-                trained = train(range(D), how)
+                trained = {}
+                for J in sorted(set(chosen.values())) or [how.max_leaf_nodes]:
+                    own = [d for d in range(D) if chosen.get(d, J) == J]
+                    trained |= train(own, replace(how, max_leaf_nodes=J))
+        self._leaves = chosen
         return how, [trained[d] for d in range(D)]
 
     def _boosting(self, max_leaf_nodes: Any, learning_rate: Any) -> Boosting:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lbarn.table import Table
 
-__all__ = ["complete_bits", "complete_chunks", "hold_out", "take_rows"]
+__all__ = ["complete_bits", "complete_chunks", "hold_out", "stack_rows", "take_rows"]
 
 
 def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
@@ -31,6 +31,29 @@ def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
         return X[rows]
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     return frame[rows, :].to_native() if isinstance(frame, nw.DataFrame) else np.asarray(X)[rows]
+
+
+def stack_rows(X: Any, below: Any) -> Any:
+    """The rows of ``X``, then those of ``below``, in the kind of table that both are.
+
+    Examples
+    --------
+    >>> stack_rows([[0, 1]], [[1, 1]])
+    array([[0, 1],
+           [1, 1]])
+    """
+    if sp.issparse(X) and sp.issparse(below):
+        return sp.vstack([X, below], format="csr")
+    frames = [nw.from_native(table, eager_only=True, pass_through=True) for table in (X, below)]
+    n_frames = sum(isinstance(frame, nw.DataFrame) for frame in frames)
+    if n_frames == 2 and frames[0].implementation == frames[1].implementation:
+        return nw.concat(frames, how="vertical").to_native()
+    if n_frames or sp.issparse(X) or sp.issparse(below):
+        raise ValueError(
+            f"X is a {type(X).__name__} and X_val a {type(below).__name__}, which do not go into one table; give both in the "
+            "same kind"
+        )
+    return np.concatenate([np.asarray(X), np.asarray(below)])
 
 
 def complete_chunks(table: Table) -> Iterator[tuple[int, NDArray[np.bool_]]]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lbarn.conditional import Boosting, Conditional
 from lbarn.selection import select
 
-__all__ = ["LEAF_GRID", "RATE_LADDER", "curves", "is_rising", "search"]
+__all__ = ["LEAF_GRID", "RATE_LADDER", "curves", "is_rising", "search", "search_each"]
 
 LEAF_GRID = (2, 4, 8, 16, 32, 64, 128)
 RATE_LADDER = (0.02, 0.05, 0.1, 0.2, 0.5)
@@ -96,3 +96,38 @@ def search(
             trained[candidate] |= train(rung, candidate)
         candidates.sort(key=judge, reverse=True)
     return candidates[0], trained[candidates[0]], tried
+
+
+def search_each(
+    n_positions: int, how: Boosting, leaves: Sequence[int], rates: Sequence[float], train: Train
+) -> tuple[Boosting, dict[int, Conditional], dict[int, int], list[dict[str, Any]]]:
+    """For every dimension the number of leaves whose conditional validates best, at the one learning rate for all.
+
+    Also the conditionals, the number of leaves of each, and the table of what was tried.
+    """
+    first = _rungs(n_positions)[0]
+    rest = [position for position in range(n_positions) if position not in first]
+    for rate in rates:
+        trained = {J: train(first, replace(how, max_leaf_nodes=J, learning_rate=rate)) for J in leaves}
+        best = [max((trained[J][position] for J in leaves), key=_validated) for position in sorted(first)]
+        if not is_rising(curves(best, how.max_iter)[1]):
+            break
+    for J in leaves:
+        trained[J] |= train(rest, replace(how, max_leaf_nodes=J, learning_rate=rate))
+    chosen = {position: max(leaves, key=lambda J: _validated(trained[J][position])) for position in range(n_positions)}
+    tried = [
+        {
+            "max_leaf_nodes": J,
+            "learning_rate": rate,
+            "n_dimensions": n_positions,
+            "n_chosen": sum(own == J for own in chosen.values()),
+            "valid_log_likelihood": float(sum(_validated(trained[J][d]) for d in range(n_positions))),
+        }
+        for J in leaves
+    ]
+    best_how = replace(how, max_leaf_nodes=max(chosen.values()), learning_rate=rate)
+    return best_how, {d: trained[J][d] for d, J in chosen.items()}, chosen, tried
+
+
+def _validated(conditional: Conditional) -> float:
+    return float(conditional.valid_curve.max())

@@ -31,7 +31,7 @@ def fit(
             metavar="FOLDER", help="Keeps finished columns: the same command continues there.", show_default=False
         ),
     ] = None,
-    max_leaf_nodes: Annotated[str, typer.Option(metavar="N|auto", help="Leaves per tree.")] = "16",
+    max_leaf_nodes: Annotated[str, typer.Option(metavar="N|auto|auto-each", help="Leaves per tree.")] = "16",
     learning_rate: Annotated[str, typer.Option(metavar="RATE|auto", help="Shrinkage.")] = "0.02",
     max_iter: Annotated[int, typer.Option(help="Trees per column.")] = 1000,
     selection: Annotated[
@@ -76,7 +76,9 @@ def fit(
     """
     check_output(out)
     check_input(data, valid, weights)
-    leaves = "auto" if max_leaf_nodes == "auto" else _number("--max-leaf-nodes", max_leaf_nodes, int)
+    leaves = (
+        max_leaf_nodes if max_leaf_nodes in ("auto", "auto-each") else _number("--max-leaf-nodes", max_leaf_nodes, int)
+    )
     rate = "auto" if learning_rate == "auto" else _number("--learning-rate", learning_rate, float)
     own_order = [_number("--order", j, int) for j in order.split(",")] if "," in order else order
     from lbarn.commands.openedmodel import aligned, read, read_weights, with_names
