@@ -4,7 +4,8 @@
                                 [--minutes 15] [--jobs 2] [--again] [--smoke]
 
 With --paper, LBARN has the paper's number of leaves and learning rate; without it both are chosen on the validation
-rows (but for MNIST). A cell that is in docs/results/table1.json already is not run again (unless --again), so a long run can be done
+rows (but for MNIST). The model "tuned" is what lbarn.tune finds in --minutes; "ensemble" are networks with those parameters, each in another
+order and with a hold-out of its own. A cell that is in docs/results/table1.json already is not run again (unless --again), so a long run can be done
 in pieces; a network that was interrupted continues from its checkpoint in --cache. Each cell has a process of its own,
 whose peak memory is reported. Neural rivals stop when validation does, or after --minutes.
 
@@ -31,7 +32,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from lbarn import LBARN
+from lbarn import LBARN, LBARNEnsemble, tune
 from lbarn.baselines import BernoulliMixture, IndependentBits, LogisticNetwork, SingleTreeNetwork
 from pages import ROOT, Split, command, commit, load, table
 
@@ -60,6 +61,24 @@ BASELINES = {
     "single_tree": SingleTreeNetwork,
 }
 RIVALS = ("nade", "made", "eonade")
+ORDERS: dict[str, dict[str, Any]] = {  # of an ensemble; else sixteen random ones
+    "connect4": {"n_orders": 8},
+    "web": {"n_orders": 8},
+    "rcv1_10k": {"n_orders": 8},
+    "mnist": {"n_orders": 4, "orders": "scans", "image_shape": (28, 28)},
+    "ocr_letters": {"n_orders": 8, "orders": "scans", "image_shape": (16, 8)},
+    "digits": {"n_orders": 2, "orders": "scans", "image_shape": (8, 8)},
+}
+TUNED = (
+    "max_leaf_nodes",
+    "split_bits",
+    "max_features",
+    "init",
+    "l2_regularization",
+    "selection",
+    "learning_rate",
+    "max_iter",
+)
 TITLES = {
     "independent_bits": "independent bits",
     "bernoulli_mixture": "Bernoulli mixture",
@@ -74,6 +93,8 @@ TITLES = {
     "lbarn_common": "LBARN, common",
     "lbarn_linearized": "LBARN, linearized",
     "lbarn_refit": "LBARN, refit",
+    "lbarn_tuned": "LBARN, tuned",
+    "lbarn_ensemble": "LBARN ensemble, tuned",
 }
 
 Row = dict[str, Any]
@@ -86,7 +107,7 @@ def scored(model: Any, data: Split) -> Row:
     return {"loglik": float(log_likelihood.mean()), "standard_error": float(error)}
 
 
-def file_mb(model: LBARN) -> float:
+def file_mb(model: LBARN | LBARNEnsemble) -> float:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.lbarn"
         model.save(path, trim=True)
@@ -131,6 +152,40 @@ def lbarn(name: str, data: Split, splits: str, options: argparse.Namespace) -> l
     return rows
 
 
+def tuned(name: str, data: Split, options: argparse.Namespace) -> list[Row]:
+    start = perf_counter()
+    model = tune(
+        data.train, data.valid, minutes=options.minutes, effort="fast", n_jobs=options.jobs, random_state=0, verbose=0
+    )
+    seconds = perf_counter() - start
+    parameters = {key: getattr(model, key) for key in TUNED}
+    result = {"splits": None, **scored(model, data), "seconds": seconds, "model_mb": file_mb(model)}
+    return [{"model": "lbarn_tuned", **result, "parameters": parameters, "trials": len(model.trials_)}]
+
+
+def ensemble(name: str, data: Split, options: argparse.Namespace) -> list[Row]:
+    """Half the rounds of the tuned network at twice its rate, for each member."""
+    known = [row for row in read(options.results) if (row["dataset"], row["model"]) == (name, "lbarn_tuned")]
+    if not known:
+        sys.exit(f"the ensemble takes the parameters of the tuned network: first run --models tuned --only {name}")
+    parameters = {**known[0]["parameters"], "n_orders": 16, **ORDERS.get(name, {})}
+    parameters["learning_rate"] = min(1.0, 2 * parameters["learning_rate"])
+    parameters["max_iter"] //= 2
+    model = LBARNEnsemble(
+        **parameters, bagging=True, validation_fraction=0.1, refit=True, n_jobs=options.jobs, random_state=0
+    )
+    checkpoint = options.cache / f"{name}-ensemble"
+    start = perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(data.train, X_val=data.valid, checkpoint=checkpoint)
+    seconds = perf_counter() - start
+    members = [float(member.score(data.test)) for member in model.members_]
+    result = {"splits": None, **scored(model, data), "seconds": seconds, "model_mb": file_mb(model)}
+    shutil.rmtree(checkpoint)
+    return [{"model": "lbarn_ensemble", **result, "parameters": parameters, "members": members}]
+
+
 def baseline(name: str, data: Split, options: argparse.Namespace) -> list[Row]:
     start = perf_counter()
     model = BASELINES[name](n_jobs=options.jobs).fit(data.train, X_val=data.valid)
@@ -151,12 +206,17 @@ def rival(name: str, data: Split, options: argparse.Namespace) -> list[Row]:
     return [{"model": name, **result}]
 
 
+BEST = {"tuned": tuned, "ensemble": ensemble}
+
+
 def run(name: str, model: str, splits: str | None, options: argparse.Namespace) -> list[Row]:
     """One cell, in its own process."""
     data = load(name)
     if model == "lbarn":
         assert splits is not None
         rows = lbarn(name, data, splits, options)
+    elif model in BEST:
+        rows = BEST[model](name, data, options)
     else:
         rows = (baseline if model in BASELINES else rival)(model, data, options)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
@@ -178,7 +238,7 @@ def key(row: Row) -> tuple[Any, ...]:
 def is_done(cell: tuple[str, str, str | None], rows: list[Row], options: argparse.Namespace) -> bool:
     name, model, splits = cell
     chosen = None if model != "lbarn" else "paper" if options.paper or name == "mnist" else "validation"
-    last = "lbarn_refit" if model == "lbarn" else model
+    last = "lbarn_refit" if model == "lbarn" else f"lbarn_{model}" if model in BEST else model
     return (name, last, splits, chosen) in {key(row) for row in rows}
 
 
@@ -215,7 +275,7 @@ def page(rows: list[Row]) -> str:
         printed = [printed_text(name, model) for name in names]
         if any(printed):
             lines.append([title, "printed", *printed])
-        kinds = KINDS if model.startswith("lbarn") else [("ours", None, None)]
+        kinds = [*KINDS, ("ours", None, None)]
         for kind, splits, chosen in kinds:
             own = [cell_text(by_key, name, model, splits, chosen) for name in names]
             if any(own):
@@ -277,11 +337,11 @@ def read(folder: Path) -> list[Row]:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=SETS, default=list(SETS), metavar="SET")
-    models = ["lbarn", *BASELINES, *RIVALS]
+    models = ["lbarn", *BASELINES, *RIVALS, *BEST]
     parser.add_argument("--models", nargs="+", choices=models, default=models, metavar="MODEL", help=", ".join(models))
     parser.add_argument("--splits", nargs="+", choices=("exact", "fast"), default=["exact", "fast"])
     parser.add_argument("--paper", action="store_true", help="the paper's number of leaves and learning rate")
-    parser.add_argument("--minutes", type=float, default=15, help="the most that a neural rival may take")
+    parser.add_argument("--minutes", type=float, default=15, help="the most that a neural rival or tuning may take")
     parser.add_argument("--max-iter", type=int, default=1000)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--again", action="store_true", help="run cells that are finished, too")

@@ -46,7 +46,7 @@ def test_the_table_of_the_paper_is_filled_cell_by_cell_and_finished_cells_are_ke
         "--cache",
         tmp_path / "cache",
     ]
-    models = ["--models", "lbarn", "independent_bits"]
+    models = ["--models", "lbarn", "independent_bits", "tuned", "ensemble"]
     first = subprocess.run([*command, *models], capture_output=True, text=True, timeout=300)
     assert first.returncode == 0, first.stderr
     rows = json.loads((tmp_path / "table1.json").read_text())
@@ -57,6 +57,8 @@ def test_the_table_of_the_paper_is_filled_cell_by_cell_and_finished_cells_are_ke
             for splits in ("exact", "fast")
         ),
         ("independent_bits", None),
+        ("lbarn_tuned", None),
+        ("lbarn_ensemble", None),
     }
     assert "LBARN, refit" in (tmp_path / "table1.md").read_text()
     again = subprocess.run([*command, *models], capture_output=True, text=True, timeout=300)

@@ -252,6 +252,19 @@ def test_fit_searches_and_stops_early_and_says_when_it_was_too_short(folder: Fol
     assert b"lbarn: warning: the validation log-likelihood is still rising at --max-iter 1" in short
 
 
+def test_fit_tunes_within_so_many_minutes(folder: Folder) -> None:
+    out = folder["tuned.lbarn"]
+    tables = (folder["train.csv"], "--valid", folder["valid.csv"], "--weights", folder["weights.csv"])
+    how = ("--tune", "0.02", "--effort", "thorough", "--random-state", "0", "--binarize", "0.5")
+    run("fit", *tables, *how, "-o", out)
+    fitted = LBARN.load(out)
+    assert fitted.trials_
+    expected = LBARN(**fitted.get_params()).fit(folder.train, X_val=folder.valid, sample_weight=folder.weights)
+    assert_same_network(fitted, expected)
+    both = run("fit", *tables, *how, "--split-bits", "3", "-o", out, code=2)
+    assert both.stderr == b"lbarn: --tune and --split-bits do not go together; leave one of them out\n"
+
+
 def test_a_killed_fit_continues_from_its_checkpoint(tmp_path: Path) -> None:
     data, checkpoint = tmp_path / "train.npy", tmp_path / "checkpoint"
     np.save(data, linked_rows(4000, 60))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lbarn.network import LBARN
     from lbarn.opening import load
     from lbarn.synthesis import fidelity
+    from lbarn.tuning import tune
 
 __all__ = [
     "LBARN",
@@ -32,6 +33,7 @@ __all__ = [
     "fidelity",
     "load",
     "simd_path",
+    "tune",
 ]
 __version__ = "0.1.0"
 
@@ -48,6 +50,7 @@ _HOMES = {
     "fidelity": "synthesis",
     "load": "opening",
     "simd_path": "_core",
+    "tune": "tuning",
 }
 _MODULES = ("anomalies", "baselines", "datasets", "plots", "report", "synthesis")  # reached as lbarn.NAME
 

@@ -99,6 +99,8 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
         ``[i, j]``: summed gain of predictor ``j`` for variable ``i`` over the selected trees.
     search_results_ : list of dict
         What ``"auto"`` tried, with the validation log-likelihood over the dimensions trained by then.
+    trials_ : list of dict
+        What :func:`lbarn.tune` tried, where the network comes from there.
     seed_, selection_, max_leaf_nodes_, learning_rate_ : the values in use; of "auto-each" the largest number of leaves.
 
     Notes
@@ -190,6 +192,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
         self.verbose = verbose
 
     seed_: int
+    trials_: list[dict[str, Any]]
     _trained: list[Conditional]  # before any refit, to continue from
     _trained_identity: dict[str, str]
     _leaves: dict[int, int]  # by position, where they are chosen for each
@@ -304,7 +307,8 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
         )
         searching = (auto_leaves or auto_rate) and before is None
         if before is None:
-            self.__dict__.pop("search_results_", None)  # of an earlier fit
+            for name in ("search_results_", "trials_"):
+                self.__dict__.pop(name, None)  # of an earlier fit
         else:
             how = self._boosting(self.max_leaf_nodes_, self.learning_rate_)
         chosen = self._leaves if before is not None else {}
@@ -410,6 +414,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
                 "selection": self.selection_,
                 "seed": int(self.seed_),
                 "search_results": getattr(self, "search_results_", None),
+                "trials": getattr(self, "trials_", None),
             },
             "columns": asdict(self._kind),
             "trimmed": trimmed,
@@ -445,6 +450,8 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
             model.selection_, model.seed_ = str(fitted["selection"]), int(fitted["seed"])
             if fitted["search_results"] is not None:
                 model.search_results_ = list(fitted["search_results"])
+            if fitted.get("trials") is not None:
+                model.trials_ = list(fitted["trials"])
             trimmed = bool(header["trimmed"])
             if model.selection_ not in SELECTIONS:
                 raise ValueError(f"unknown selection {model.selection_!r}")

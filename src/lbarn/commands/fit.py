@@ -15,6 +15,7 @@ __all__ = ["fit"]
 
 
 def fit(
+    context: typer.Context,
     data: Data,
     out: Out,
     valid: Annotated[
@@ -31,6 +32,18 @@ def fit(
             metavar="FOLDER", help="Keeps finished columns: the same command continues there.", show_default=False
         ),
     ] = None,
+    tune: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MINUTES",
+            help="Choose the parameters on the validation rows, in so many minutes.",
+            show_default=False,
+        ),
+    ] = None,
+    effort: Annotated[
+        Literal["fast", "thorough"],
+        typer.Option(help="With --tune: one parameter after the other, or then all together (needs optuna)."),
+    ] = "fast",
     max_leaf_nodes: Annotated[str, typer.Option(metavar="N|auto|auto-each", help="Leaves per tree.")] = "16",
     learning_rate: Annotated[str, typer.Option(metavar="RATE|auto", help="Shrinkage.")] = "0.02",
     max_iter: Annotated[int, typer.Option(help="Trees per column.")] = 1000,
@@ -73,7 +86,10 @@ def fit(
     lbarn fit train.parquet --valid valid.parquet --refit -o model.lbarn
     lbarn fit big.npz --checkpoint run1 --random-state 0 -o model.lbarn
     lbarn fit dataset:dna -o dna.lbarn
+    lbarn fit train.csv --tune 5 -o model.lbarn
     """
+    if tune is not None:
+        _check_tuned(context)
     check_output(out)
     check_input(data, valid, weights)
     leaves = (
@@ -95,6 +111,8 @@ def fit(
     from lbarn import inspection
     from lbarn.network import LBARN
 
+    values, values_val = table.values, None if table_valid is None else table_valid.values
+    verbose = int(sys.stderr.isatty())
     model = LBARN(
         max_leaf_nodes=leaves,
         learning_rate=rate,
@@ -114,17 +132,28 @@ def fit(
         binarize=binarize,
         n_jobs=n_jobs,
         random_state=random_state,
-        verbose=int(sys.stderr.isatty()),
+        verbose=verbose,
     )
     with warnings.catch_warnings(record=True) as heard:
         warnings.filterwarnings("always", "validation log-likelihood is still rising")
         try:
-            model.fit(
-                table.values,
-                X_val=None if table_valid is None else table_valid.values,
-                sample_weight=row_weights,
-                checkpoint=checkpoint,
-            )
+            if tune is None:
+                model.fit(values, X_val=values_val, sample_weight=row_weights, checkpoint=checkpoint)
+            else:
+                from lbarn.tuning import tune as tuned
+
+                model = tuned(
+                    values,
+                    values_val,
+                    minutes=tune,
+                    effort=effort,
+                    random_state=random_state,
+                    sample_weight=row_weights,
+                    validation_fraction=validation_fraction,
+                    binarize=binarize,
+                    n_jobs=n_jobs,
+                    verbose=verbose,
+                )
         except ValueError as error:
             raise ValueError(f"{data}: {str(error).replace('X_val', '--valid')}") from error
     model = with_names(model, table.names)
@@ -153,6 +182,33 @@ def fit(
             f"{out}: {found['columns']:,} columns, {found['trees']['selected']:,} trees, log-likelihood "
             f"{score['valid']:.4f} nats per validation row ({score['train']:.4f} in training)"
         )
+
+
+_TUNED = (
+    "max_leaf_nodes",
+    "learning_rate",
+    "max_iter",
+    "selection",
+    "order",
+    "init",
+    "boosting",
+    "splits",
+    "split_bits",
+    "min_gain",
+    "l2_regularization",
+    "max_features",
+    "n_iter_no_change",
+    "refit",
+    "checkpoint",
+)
+
+
+def _check_tuned(context: typer.Context) -> None:
+    """--tune chooses the parameters: none may be given beside it."""
+    for name in _TUNED:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise ValueError(f"--tune and --{name.replace('_', '-')} do not go together; leave one of them out")
 
 
 def _number(option: str, text: str, kind: type[int] | type[float]) -> Any:

@@ -1,0 +1,145 @@
+"""``tune`` chooses by validation rows alone, keeps to its time, and gives the network that its parameters give."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import lbarn
+from lbarn import LBARN, tuning
+from lbarn.bits import pack
+from lbarn.conditional import Boosting, Conditional
+from lbarn.selection import select
+from lbarn.training import Sample
+from networks import assert_same_network, rows, still_rising
+
+pytestmark = still_rising
+
+X, VALID, TEST = rows(400, 10), rows(150, 10, seed=1), rows(300, 10, seed=2)
+BRIEF = {"minutes": 0.05, "random_state": 0, "verbose": 0}
+
+
+@pytest.fixture(scope="module")
+def tuned() -> LBARN:
+    return lbarn.tune(X, VALID, **BRIEF)
+
+
+def test_the_network_is_the_one_that_its_parameters_give(tuned: LBARN) -> None:
+    assert tuned.refit
+    again = LBARN(**tuned.get_params()).fit(X, X_val=VALID)
+    assert_same_network(tuned, again)
+    assert tuned.selection_ == tuned.selection
+
+
+def test_the_parameters_are_those_of_the_best_trial(tuned: LBARN) -> None:
+    best = max(tuned.trials_, key=lambda trial: trial["valid_log_likelihood"])
+    for name in tuning.GRID:
+        assert getattr(tuned, name) == best[name]
+    assert tuned.learning_rate * tuned.max_iter == pytest.approx(best["learning_rate"] * best["max_iter"])
+    assert len({tuple(trial[name] for name in tuning.GRID) for trial in tuned.trials_}) == len(tuned.trials_) > 5
+
+
+def test_it_is_better_than_the_default(tuned: LBARN) -> None:
+    default = LBARN(max_iter=200, learning_rate=0.1, refit=True, random_state=0).fit(X, X_val=VALID)
+    assert tuned.score(TEST) > default.score(TEST)
+
+
+def test_no_trial_begins_and_no_round_is_added_when_the_time_is_up() -> None:
+    model = lbarn.tune(rows(2000, 60), **BRIEF | {"minutes": 1e-4})
+    assert len(model.trials_) == 1
+    assert model.trials_[0]["n_dimensions"] == 8
+    assert model.max_iter == 20  # the least
+
+
+def test_a_trial_is_given_up_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(10**9))  # a second passes whenever somebody looks at the clock
+    monkeypatch.setattr(tuning, "monotonic", lambda: next(now))
+    model = lbarn.tune(rows(200, 40), **BRIEF | {"minutes": 5.0})
+    assert 1 <= len(model.trials_) <= 12
+    assert {trial["n_dimensions"] for trial in model.trials_} == {model.trials_[0]["n_dimensions"]}
+
+
+def test_thorough_goes_on_with_settings_that_fast_has_not_tried(tuned: LBARN) -> None:
+    pytest.importorskip("optuna")
+    thorough = lbarn.tune(X, VALID, **BRIEF | {"effort": "thorough", "minutes": 0.1})
+    assert len(thorough.trials_) > len(tuned.trials_)
+    seen = [tuple(trial[name] for name in tuning.GRID) for trial in thorough.trials_]
+    assert len(set(seen)) == len(seen)
+
+
+def test_without_optuna_thorough_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(ImportError, match=r"pip install 'lbarn\[tune\]'; or use effort='fast'"):
+        lbarn.tune(X, **BRIEF, effort="thorough")
+
+
+def test_rows_are_held_out_as_the_network_does() -> None:
+    model = lbarn.tune(X, **BRIEF, validation_fraction=0.3, sample_weight=np.linspace(0.5, 2, len(X)))
+    again = LBARN(**model.get_params()).fit(X, sample_weight=np.linspace(0.5, 2, len(X)))
+    assert_same_network(model, again)
+
+
+def test_any_table_missing_values_and_grey_values_are_taken() -> None:
+    assert lbarn.tune(sp.csr_matrix(X), sp.csr_matrix(VALID), **BRIEF).score(TEST) < 0
+    holes = X.astype(float)
+    holes[::7, 3] = np.nan
+    assert lbarn.tune(holes, **BRIEF).score(TEST) < 0
+    assert lbarn.tune(X * 9.0, **BRIEF, binarize=4.5).score(TEST * 9.0) < 0
+
+
+def test_one_column_is_enough() -> None:
+    assert lbarn.tune(X[:, :1], **BRIEF).n_features_in_ == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"minutes": 0}, "minutes must be a number above 0; got 0"),
+        ({"minutes": float("nan")}, "minutes must be a number above 0"),
+        ({"minutes": "5"}, "minutes must be a number above 0; got '5'"),
+        ({"effort": "much"}, "effort must be 'fast' or 'thorough'; got 'much'"),
+        ({"validation_fraction": 2.0}, "'validation_fraction' parameter of LBARN must be"),
+    ],
+)
+def test_wrong_parameters_are_named(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        lbarn.tune(X, **BRIEF | wrong)
+
+
+def test_trials_are_saved_with_the_model(tuned: LBARN, tmp_path: Any) -> None:
+    tuned.save(tmp_path / "m.lbarn")
+    assert LBARN.load(tmp_path / "m.lbarn").trials_ == tuned.trials_
+    assert not hasattr(LBARN(**tuned.get_params()).fit(X), "trials_")
+
+
+def test_trials_are_shown_in_a_table(capfd: pytest.CaptureFixture[str]) -> None:
+    model = lbarn.tune(X, **BRIEF | {"verbose": 1})
+    shown = capfd.readouterr().err
+    assert "selection" in shown
+    assert f"{model.trials_[-1]['valid_log_likelihood']:.3f}" in shown
+
+
+def test_a_selection_is_judged_on_rows_that_it_has_not_seen() -> None:
+    rng = np.random.default_rng(0)
+    train, valid = (rng.integers(0, 2, (n, 12)) for n in (60, 50))  # nothing to learn: fewest trees are best
+    how = Boosting(max_leaf_nodes=4, learning_rate=0.3, max_iter=30)
+    packed = pack(train), pack(valid)
+    trained = [Conditional.train(*packed, d, how) for d in range(12)]
+    selection, value = tuning.cross_validated(trained, Sample(packed[1]), 30)
+    expected = {}
+    for method in tuning.SELECTIONS:
+        total = 0.0
+        for fold in range(5):
+            kept = np.arange(50) % 5 != fold
+            curves = [np.array([c.curve(pack(valid[part])) for c in trained]) for part in (kept, ~kept)]
+            n = select(method, np.array([c.train_curve for c in trained]), curves[0])
+            total += curves[1][np.arange(12), n].sum() / 5
+        expected[method] = total
+    assert value == pytest.approx(max(expected.values()), abs=1e-9)
+    assert expected[selection] == max(expected.values())
+    optimistic = sum(c.valid_curve.max() for c in trained)
+    assert expected["individual"] < optimistic - 0.05
