@@ -57,6 +57,7 @@ _FOLDS = 5
 _SHARE_OF_TRIALS = 0.4  # of the time
 _EXPECTED_TRIALS = 20
 _FIRST_DIMENSIONS = 8  # to see how long a trial takes
+_MORE_DIMENSIONS = 4  # times as many as before
 _REFIT = 1.3  # how much longer a fit takes with it
 _SAFETY = 0.75
 _REPEATS = 50  # of settings already tried, after which there is nothing left to try
@@ -86,7 +87,8 @@ def tune(
     minutes : float
         How long all of it may take: up to two fifths for trials, the rest for the network.
     effort : {"fast", "thorough"}, default="fast"
-        One parameter after the other; or after that all together, by optuna, as long as there is time for trials.
+        One parameter after the other, on a part of the columns and then on more; or after that all together, by optuna, as long
+        as there is time for trials.
     random_state : int, RandomState instance or None, default=None
     sample_weight, sample_weight_val, validation_fraction, binarize, n_jobs : as for :class:`lbarn.LBARN`
     verbose : int, default=1
@@ -107,8 +109,7 @@ def tune(
     >>> X = rng.integers(0, 2, (300, 5))
     >>> X[:, 4] = X[:, 0] & X[:, 1]
     >>> model = lbarn.tune(X, minutes=0.02, random_state=0, verbose=0)
-    >>> best = max(model.trials_, key=lambda trial: trial["valid_log_likelihood"])
-    >>> model.max_leaf_nodes == best["max_leaf_nodes"]
+    >>> model.max_leaf_nodes in {trial["max_leaf_nodes"] for trial in model.trials_}
     True
     """
     if isinstance(minutes, bool) or not isinstance(minutes, Real) or not 0 < minutes < float("inf"):
@@ -132,7 +133,7 @@ def tune(
         trials = _Trials(data, start + _SHARE_OF_TRIALS * 60 * minutes, n_jobs, show)
         trials.begin()
         try:
-            trials.climb()
+            trials.climb_higher()
             if optuna is not None:
                 trials.explore(optuna, model.seed_)
         except _TimeIsUp:
@@ -207,6 +208,10 @@ def cross_validated(conditionals: list[Conditional], valid: Sample, max_iter: in
     return best, values[best]
 
 
+def _best(trials: list[Trial]) -> Trial:
+    return max(trials, key=lambda trial: trial["valid_log_likelihood"])
+
+
 class _TimeIsUp(Exception):
     pass
 
@@ -222,8 +227,13 @@ class _Trials:
         self.done: list[Trial] = []
 
     @property
+    def current(self) -> list[Trial]:
+        """Those that compare: on the dimensions that are tried now."""
+        return [trial for trial in self.done if trial["n_dimensions"] == len(self.positions)]
+
+    @property
     def best(self) -> Trial:
-        return max(self.done, key=lambda trial: trial["valid_log_likelihood"])
+        return _best(self.current)
 
     def begin(self) -> None:
         """Find how many dimensions there is time for, and the lowest learning rate that is high enough."""
@@ -240,7 +250,20 @@ class _Trials:
             if not is_rising(curves(trained, ROUNDS)[1]):
                 break
         self.positions = self.shuffled[:n]
-        self._try(START, limited=n > _FIRST_DIMENSIONS)
+        self._try(START, limited=False)
+
+    def climb_higher(self) -> None:
+        """Climb, and again from there on more of the dimensions, until it was on all of them."""
+        self.climb()
+        while len(self.positions) < self.n_columns:
+            best = self.best
+            self.positions = self.shuffled[: _MORE_DIMENSIONS * len(self.positions)]
+            try:
+                self._try({name: best[name] for name in GRID})
+            except _TimeIsUp:
+                self.positions = self.positions[: best["n_dimensions"]]
+                raise
+            self.climb()
 
     def climb(self) -> None:
         """One parameter after the other, along its grid as long as that helps; the leaves once more at the end."""
@@ -267,7 +290,7 @@ class _Trials:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         try:
             study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
-            for trial in self.done:
+            for trial in self.current:
                 setting = {name: trial[name] for name in GRID}
                 known = optuna.trial.create_trial(
                     params=setting, distributions=distributions, value=trial["valid_log_likelihood"]
@@ -283,7 +306,7 @@ class _Trials:
             optuna.logging.set_verbosity(shown)
 
     def _try(self, setting: Setting, *, limited: bool = True) -> Trial:
-        for trial in self.done:
+        for trial in self.current:
             if all(trial[name] == value for name, value in setting.items()):
                 return trial
         start = monotonic()
@@ -330,10 +353,10 @@ def _shown(verbose: int) -> Iterator[Callable[[list[Trial]], None]]:
 def _table(trials: list[Trial]) -> RichTable:
     from rich.table import Table
 
-    table = Table("leaves", "bits", "features", "start", "L2", "selection", "nats a row", "seconds")
-    best = max(trials, key=lambda trial: trial["valid_log_likelihood"])
+    table = Table("leaves", "bits", "features", "start", "L2", "selection", "columns", "nats a row")
+    best = _best([trial for trial in trials if trial["n_dimensions"] == trials[-1]["n_dimensions"]])
     for trial in trials:
         values = [trial[name] for name in (*GRID, "selection")]
-        numbers = f"{trial['valid_log_likelihood']:.3f}", f"{trial['seconds']:.1f}"
+        numbers = str(trial["n_dimensions"]), f"{trial['valid_log_likelihood']:.3f}"
         table.add_row(*map(str, values), *numbers, style="bold" if trial is best else None)
     return table
