@@ -32,7 +32,7 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_components : int or sequence of int, default=(4, 8, 16, 32, 64, 128)
+    n_components : int or sequence of int, default=(4, 8, 16, 32, 64, 128, 256, 512)
         Number of components, or the numbers to choose from.
     n_init : int, default=3
         Starts per number of components.
@@ -67,7 +67,7 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        n_components: int | Sequence[int] = (4, 8, 16, 32, 64, 128),
+        n_components: int | Sequence[int] = (4, 8, 16, 32, 64, 128, 256, 512),
         n_init: int = 3,
         max_iter: int = 200,
         tol: float = 1e-3,
