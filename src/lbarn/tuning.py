@@ -48,6 +48,13 @@ START: Setting = {
     "init": "half",
     "l2_regularization": 0.0,
 }
+# Along the grids. More leaves often want more noise beside them, so some steps go along two at once.
+STEPS: tuple[dict[str, int], ...] = (
+    *({name: step} for name in GRID for step in (1, -1)),
+    {"max_leaf_nodes": 1, "split_bits": -1},
+    {"max_leaf_nodes": 1, "max_features": -1},
+    {"split_bits": -1, "max_features": -1},
+)
 RATES = (0.1, 0.2, 0.5, 1.0)
 ROUNDS = 200  # of a trial
 MOST_ROUNDS = 1000  # of the network
@@ -55,7 +62,7 @@ SELECTIONS = ("individual", "common", "linearized")
 
 _FOLDS = 5
 _SHARE_OF_TRIALS = 0.4  # of the time
-_EXPECTED_TRIALS = 20
+_EXPECTED_TRIALS = 30
 _FIRST_DIMENSIONS = 8  # to see how long a trial takes
 _MORE_DIMENSIONS = 4  # times as many as before
 _REFIT = 1.3  # how much longer a fit takes with it
@@ -208,6 +215,17 @@ def cross_validated(conditionals: list[Conditional], valid: Sample, max_iter: in
     return best, values[best]
 
 
+def _moved(setting: Setting, step: dict[str, int]) -> Setting | None:
+    """The setting after a step; None beyond the end of a grid."""
+    moved = {name: setting[name] for name in GRID}
+    for name, by in step.items():
+        i = GRID[name].index(setting[name]) + by
+        if not 0 <= i < len(GRID[name]):
+            return None
+        moved[name] = GRID[name][i]
+    return moved
+
+
 def _best(trials: list[Trial]) -> Trial:
     return max(trials, key=lambda trial: trial["valid_log_likelihood"])
 
@@ -249,7 +267,7 @@ class _Trials:
                 trained = self._train(START)
             if not is_rising(curves(trained, ROUNDS)[1]):
                 break
-        self.positions = self.shuffled[:n]
+        self.positions = self.shuffled[: n if 2 * n < self.n_columns else None]
         self._try(START, limited=False)
 
     def climb_higher(self) -> None:
@@ -266,22 +284,17 @@ class _Trials:
             self.climb()
 
     def climb(self) -> None:
-        """One parameter after the other, along its grid as long as that helps; the leaves once more at the end."""
-        for name in (*GRID, "max_leaf_nodes"):
-            grid = GRID[name]
-            for step in (1, -1):
-                moved = False
-                while True:
-                    best = self.best
-                    i = grid.index(best[name]) + step
-                    if not 0 <= i < len(grid):
-                        break
-                    self._try({**{key: best[key] for key in GRID}, name: grid[i]})
-                    if self.best is best:
-                        break
-                    moved = True
-                if moved:
-                    break
+        """One step after the other, each as often as it helps, until none does."""
+        tried, next_one = 0, 0
+        while tried < len(STEPS):
+            best = self.best
+            setting = _moved(best, STEPS[next_one])
+            if setting is not None:
+                self._try(setting)
+            if self.best is best:
+                tried, next_one = tried + 1, (next_one + 1) % len(STEPS)
+            else:
+                tried = 0
 
     def explore(self, optuna: Any, seed: int) -> None:
         """All parameters together, by a tree-structured Parzen estimator that knows what was tried before."""
