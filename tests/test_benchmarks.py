@@ -15,6 +15,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 @pytest.mark.parametrize(
     ("script", "says"),
     [
+        ("bench_bagging.py", "mixed, bagged"),
         ("bench_denoising.py", "wrong pixels"),
         ("dart.py", "times as long"),
         ("bench_engine.py", "lbarn fast"),
