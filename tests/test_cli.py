@@ -263,6 +263,10 @@ def test_fit_tunes_within_so_many_minutes(folder: Folder) -> None:
     assert_same_network(fitted, expected)
     both = run("fit", *tables, *how, "--split-bits", "3", "-o", out, code=2)
     assert both.stderr == b"lbarn: --tune and --split-bits do not go together; leave one of them out\n"
+    nothing = run("fit", *tables, "--tune", "0", "-o", out, code=2)
+    assert nothing.stderr == b"lbarn: --tune: the minutes must be a number above 0, not 0\n"
+    alone = run("fit", *tables, "--effort", "fast", "-o", out, code=2)
+    assert alone.stderr == b"lbarn: --effort is for --tune MINUTES, which is missing\n"
 
 
 def test_a_killed_fit_continues_from_its_checkpoint(tmp_path: Path) -> None:

@@ -135,6 +135,14 @@ def test_a_linear_start_is_of_stumps_up_to_their_best_on_validation():
     assert c.valid_curve.max() > stumps.valid_curve.max()
 
 
+@pytest.mark.parametrize("init", ["prior", "linear"])
+def test_a_start_leaves_rounds_for_trees_where_there_are_few(init):
+    c = train(Boosting(max_leaf_nodes=8, learning_rate=0.1, max_iter=40, init=init))
+    assert len(c.trees) == 40
+    assert c.n_start < 30
+    assert np.diff(c.trees.offsets)[c.n_start :].mean() > 6
+
+
 def test_a_start_at_the_prior_is_the_base_rate():
     c = train(Boosting(max_iter=200, init="prior")).head(30)
     assert not len(c.head(c.n_start).trees.splits)

@@ -127,22 +127,33 @@ def test_bagging_weighs_rows_without_a_weight_as_one() -> None:
     assert_same_ensemble(model, expected)
 
 
-@pytest.mark.parametrize("kind", ["pandas", "polars", "sparse", "list"])
-def test_bagging_takes_any_kind_of_table_and_says_when_two_do_not_fit(kind: str) -> None:
-    def table(values: Any) -> Any:
-        if kind == "list":
-            return values.tolist()
-        if kind == "sparse":
-            return sp.csr_matrix(values)
-        return pytest.importorskip(kind).DataFrame({f"c{j}": values[:, j] for j in range(values.shape[1])})
+TABLES = {
+    "array": np.asarray,
+    "pandas": lambda values: pd.DataFrame(values, columns=list("abcdef")),
+    "polars": lambda values: pytest.importorskip("polars").DataFrame(values, schema=list("abcdef")),
+    "polars of floats": lambda values: pytest.importorskip("polars").DataFrame(values * 1.0, schema=list("abcdef")),
+    "sparse": sp.csr_matrix,
+    "list": lambda values: values.tolist(),
+}
 
-    model = quick(bagging=True).fit(table(X), X_val=table(TEST))
-    assert model.score(table(TEST)) == quick(bagging=True).fit(X, X_val=TEST).score(TEST)
-    if kind == "sparse":
-        with pytest.raises(
-            ValueError, match="X_val a ndarray, which do not go into one table; give both in the same kind"
-        ):
-            quick(bagging=True).fit(table(X), X_val=TEST)
+
+@pytest.mark.filterwarnings("ignore:X (does not have valid|has) feature names")
+@pytest.mark.parametrize("below", TABLES)
+@pytest.mark.parametrize("kind", TABLES)
+def test_bagging_takes_any_two_kinds_of_tables_and_gives_back_the_first(kind: str, below: str) -> None:
+    table = TABLES[kind](X)
+    model = quick(bagging=True).fit(table, X_val=TABLES[below](TEST))
+    assert model.score(TABLES[kind](TEST)) == quick(bagging=True).fit(X, X_val=TEST).score(TEST)
+    expected = LBARN(max_iter=1).fit(table)._kind
+    assert model._kind == expected
+    assert all(member._kind == expected for member in model.members_)
+
+
+def test_a_member_whose_hold_out_weighs_nothing_is_refused() -> None:
+    weight = np.zeros(len(X))
+    weight[0] = 1.0
+    with pytest.raises(ValueError, match="zero for every row to train on, or for every row held out"):
+        quick(bagging=True).fit(X, sample_weight=weight)
 
 
 def test_bagging_leaves_no_rows_for_em() -> None:

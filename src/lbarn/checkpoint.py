@@ -18,7 +18,7 @@ from lbarn.errors import CheckpointError
 
 __all__ = ["Checkpoint", "described", "write_atomically"]
 
-_VERSION = 1
+_VERSION = 2
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -46,8 +46,17 @@ class Boosting:
         if self.init == "half":
             return None
         leaves = {"prior": 1, "linear": 2}[self.init]
-        rate = min(1.0, _START_SPEED * self.learning_rate)
-        return replace(self, max_leaf_nodes=leaves, learning_rate=rate, n_iter_no_change=_START_PATIENCE)
+        return replace(
+            self,
+            max_leaf_nodes=leaves,
+            learning_rate=self.start_rate,
+            max_iter=self.max_iter + _START_PATIENCE,  # so that one as long as all rounds has had its chance to stall
+            n_iter_no_change=_START_PATIENCE,
+        )
+
+    @property
+    def start_rate(self) -> float:
+        return min(1.0, _START_SPEED * self.learning_rate)
 
 
 @dataclass(frozen=True)
@@ -151,9 +160,7 @@ class Conditional:
         current, start = self, how.start()
         if start is not None and len(self.trees) == self.n_start:  # a start that is over has other trees behind it
             current = self._boosted(rows, start)
-            n_start = len(current.trees)
-            if n_start < how.max_iter:  # validation has stalled
-                n_start = int(current.valid_curve.argmax())
+            n_start = min(int(current.valid_curve.argmax()), how.max_iter)
             current = replace(current.head(n_start), n_start=n_start)
         return current._boosted(rows, how)
 
@@ -201,14 +208,14 @@ class Conditional:
         self, bits: PackedBits, how: Boosting, *, weight: Weights = None, cancel: _core.CancelFlag | None = None
     ) -> Conditional:
         """The same splits with leaf values renewed on ``bits``, round by round. A leaf that meets no row gets 0."""
-        trees, start = self.trees, how.start() or how
+        trees = self.trees
         values, _ = _core.refit(
             columns=bits.columns,
             n_rows=bits.n_rows,
             weight=weight,
             position=self.position,
             n_start=self.n_start,
-            start_rate=start.learning_rate,
+            start_rate=how.start_rate,
             learning_rate=how.learning_rate,
             l2=how.l2_regularization,
             cancel=cancel or _core.CancelFlag(),

@@ -203,7 +203,7 @@ class LBARNEnsemble(modelfile.SavedModel, BinaryDensity):
                 if weight is not None or weight_val is not None:
                     parts = ((weight, table.n_rows), (weight_val, table_val.n_rows))
                     weight = np.concatenate([np.ones(n) if own is None else own for own, n in parts])
-                X, X_val, weight_val = stack_rows(X, X_val), None, None
+                X, X_val, weight_val = stack_rows(table, table_val), None, None
         elif X_val is None:
             rows, rows_val = hold_out(table.n_rows, self.validation_fraction, seed)
             X, X_val = take_rows(X, rows), take_rows(X, rows_val)
@@ -239,7 +239,10 @@ class LBARNEnsemble(modelfile.SavedModel, BinaryDensity):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        self.members_, self.seed_, self._kind = members, seed, members[0]._kind
+        for member in members:
+            member._kind = table.kind  # of X, whatever it was put together with
+        self.members_, self.seed_, self._kind = members, seed, table.kind
+        self.__dict__.pop("_validation", None)  # of an earlier fit
         if self.weights == "em":
             self._validation = _validation_sample(table, weight, table_val, weight_val)
         self._weigh()

@@ -285,6 +285,11 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
             whole = Sample(*train, weight)
             rows, rows_val = hold_out(train[0].n_rows, self.validation_fraction, self.seed_)
             sample, sample_val = whole.take(rows), whole.take(rows_val)
+            if weight is not None and not (weight[rows].any() and weight[rows_val].any()):
+                raise ValueError(
+                    "sample_weight is zero for every row to train on, or for every row held out; weigh more rows, or give "
+                    "X_val"
+                )
         fill = sample.common_values()
         return sample.filled(fill), sample_val.filled(fill)
 
@@ -319,12 +324,11 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
                     positions, candidate, data, start=before, n_jobs=self.n_jobs, checkpoint=store, progress=progress
                 )
 
+            leaves = LEAF_GRID if auto_leaves else (how.max_leaf_nodes,)
+            rates = RATE_LADDER if auto_rate else (how.learning_rate,)
             if searching and self.max_leaf_nodes == "auto-each":
-                rates = RATE_LADDER if auto_rate else (how.learning_rate,)
-                how, trained, chosen, self.search_results_ = search_each(D, how, LEAF_GRID, rates, train)
+                how, trained, chosen, self.search_results_ = search_each(D, how, leaves, rates, train)
             elif searching:
-                leaves = LEAF_GRID if auto_leaves else (how.max_leaf_nodes,)
-                rates = RATE_LADDER if auto_rate else (how.learning_rate,)
                 how, trained, self.search_results_ = search(D, how, leaves, rates, self.selection, train)
             else:
                 trained = {}
@@ -414,7 +418,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
                 "selection": self.selection_,
                 "seed": int(self.seed_),
                 "search_results": getattr(self, "search_results_", None),
-                "trials": getattr(self, "trials_", None),
+                "trials": _without_times(getattr(self, "trials_", None)),
             },
             "columns": asdict(self._kind),
             "trimmed": trimmed,
@@ -479,6 +483,11 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
             if not (np.isfinite(model.train_curve_).all() and np.isfinite(model.valid_curve_).all()):
                 raise ModelFileError("a curve is not of numbers")
         return model
+
+
+def _without_times(trials: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
+    """A file depends on the model alone."""
+    return trials and [{name: value for name, value in trial.items() if name != "seconds"} for trial in trials]
 
 
 _Packed = tuple[PackedBits, PackedBits | None]

@@ -33,27 +33,20 @@ def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
     return frame[rows, :].to_native() if isinstance(frame, nw.DataFrame) else np.asarray(X)[rows]
 
 
-def stack_rows(X: Any, below: Any) -> Any:
-    """The rows of ``X``, then those of ``below``, in the kind of table that both are.
+def stack_rows(table: Table, below: Table) -> Any:
+    """The rows of both in the kind of table that the first is; values are as they were, not yet compared with a threshold.
 
     Examples
     --------
-    >>> stack_rows([[0, 1]], [[1, 1]])
+    >>> from lbarn.table import read_table
+    >>> stack_rows(read_table([[0, 1]]), read_table([[1, 1]]))
     array([[0, 1],
            [1, 1]])
     """
-    if sp.issparse(X) and sp.issparse(below):
-        return sp.vstack([X, below], format="csr")
-    frames = [nw.from_native(table, eager_only=True, pass_through=True) for table in (X, below)]
-    n_frames = sum(isinstance(frame, nw.DataFrame) for frame in frames)
-    if n_frames == 2 and frames[0].implementation == frames[1].implementation:
-        return nw.concat(frames, how="vertical").to_native()
-    if n_frames or sp.issparse(X) or sp.issparse(below):
-        raise ValueError(
-            f"X is a {type(X).__name__} and X_val a {type(below).__name__}, which do not go into one table; give both in the "
-            "same kind"
-        )
-    return np.concatenate([np.asarray(X), np.asarray(below)])
+    if table.is_sparse and below.is_sparse:
+        return sp.vstack([table.source, below.source], format="csr")
+    values = np.concatenate([table.raw(0, table.n_rows), below.raw(0, below.n_rows)])
+    return table.kind.give(values, values.dtype)
 
 
 def complete_chunks(table: Table) -> Iterator[tuple[int, NDArray[np.bool_]]]:

@@ -106,27 +106,35 @@ def search_each(
     Also the conditionals, the number of leaves of each, and the table of what was tried.
     """
     first = _rungs(n_positions)[0]
-    rest = [position for position in range(n_positions) if position not in first]
+    best: dict[int, Conditional] = {}
+    chosen: dict[int, int] = {}
+    tried: list[dict[str, Any]] = []
+
+    def try_on(positions: Sequence[int], J: int, rate: float) -> None:
+        """Keeps what is better than what there is; all candidates together would take a lot of memory."""
+        trained = train(positions, replace(how, max_leaf_nodes=J, learning_rate=rate))
+        for position, conditional in trained.items():
+            if position not in best or _validated(conditional) > _validated(best[position]):
+                best[position], chosen[position] = conditional, J
+        tried.append(
+            {
+                "max_leaf_nodes": J,
+                "learning_rate": rate,
+                "n_dimensions": len(trained),
+                "valid_log_likelihood": sum(_validated(trained[position]) for position in sorted(trained)),
+            }
+        )
+
     for rate in rates:
-        trained = {J: train(first, replace(how, max_leaf_nodes=J, learning_rate=rate)) for J in leaves}
-        best = [max((trained[J][position] for J in leaves), key=_validated) for position in sorted(first)]
-        if not is_rising(curves(best, how.max_iter)[1]):
+        best.clear()
+        for J in leaves:
+            try_on(first, J, rate)
+        if not is_rising(curves([best[position] for position in sorted(first)], how.max_iter)[1]):
             break
-    for J in leaves:
-        trained[J] |= train(rest, replace(how, max_leaf_nodes=J, learning_rate=rate))
-    chosen = {position: max(leaves, key=lambda J: _validated(trained[J][position])) for position in range(n_positions)}
-    tried = [
-        {
-            "max_leaf_nodes": J,
-            "learning_rate": rate,
-            "n_dimensions": n_positions,
-            "n_chosen": sum(own == J for own in chosen.values()),
-            "valid_log_likelihood": float(sum(_validated(trained[J][d]) for d in range(n_positions))),
-        }
-        for J in leaves
-    ]
-    best_how = replace(how, max_leaf_nodes=max(chosen.values()), learning_rate=rate)
-    return best_how, {d: trained[J][d] for d, J in chosen.items()}, chosen, tried
+    rest = [position for position in range(n_positions) if position not in first]
+    for J in leaves if rest else ():
+        try_on(rest, J, rate)
+    return replace(how, max_leaf_nodes=max(chosen.values()), learning_rate=rate), best, chosen, tried
 
 
 def _validated(conditional: Conditional) -> float:

@@ -49,13 +49,13 @@ class Table:
     n_columns: int
     kind: Kind
     binarize: float | None
-    _source: Any = field(repr=False)
+    source: Any = field(repr=False)
 
     def give(self, X: NDArray[Any], dtype: Any = None) -> Any:
         """An array of as many rows in the same kind of table, pandas' index included."""
         given = self.kind.give(X, dtype)
         if self.kind.library == "pandas":
-            given.index = nw.maybe_get_index(self._source)
+            given.index = nw.maybe_get_index(self.source)
         return given
 
     def column_name(self, j: int) -> str:
@@ -65,7 +65,7 @@ class Table:
         """(first row, values, missing or None) for successive chunks of rows."""
         step = max(1, _CHUNK_VALUES // max(1, self.n_columns))
         for start in range(0, self.n_rows, step):
-            values, missing = self._checked(self._raw(start, min(start + step, self.n_rows)), start)
+            values, missing = self._checked(self.raw(start, min(start + step, self.n_rows)), start)
             yield start, values, missing
 
     def pack(
@@ -92,12 +92,17 @@ class Table:
                 holes[at[chosen], :width] = np.packbits(missing[chosen][:, order], axis=1, bitorder="little")
         return PackedBits(packed, self.n_columns), None if holes is None else PackedBits(holes, self.n_columns)
 
-    def _raw(self, start: int, stop: int) -> NDArray[Any]:
-        if isinstance(self._source, np.ndarray):
-            return self._source[start:stop]
-        if sp.issparse(self._source):
-            return self._source[start:stop].toarray()
-        rows = self._source[start:stop]
+    @property
+    def is_sparse(self) -> bool:
+        return bool(sp.issparse(self.source))
+
+    def raw(self, start: int, stop: int) -> NDArray[Any]:
+        """These rows as they came."""
+        if isinstance(self.source, np.ndarray):
+            return self.source[start:stop]
+        if self.is_sparse:
+            return self.source[start:stop].toarray()
+        rows = self.source[start:stop]
         return np.column_stack([_column_values(column, j) for j, column in enumerate(rows.iter_columns())])
 
     def _checked(self, X: NDArray[Any], start: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:

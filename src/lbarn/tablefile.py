@@ -237,7 +237,7 @@ def _read_parquet(name: str) -> TableFile:
 
     try:
         table = read_table(parquet.read_table(name))
-        return TableFile(name, table._raw(0, table.n_rows), tuple(map(str, table.kind.names or ())))
+        return TableFile(name, table.raw(0, table.n_rows), tuple(map(str, table.kind.names or ())))
     except (ArrowException, ValueError) as error:
         raise TableFileError(f"{name}: cannot be read as Parquet ({error})") from error
 

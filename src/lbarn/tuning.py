@@ -15,7 +15,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from joblib import Parallel, delayed
+from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -67,6 +68,8 @@ _FIRST_DIMENSIONS = 8  # to see how long a trial takes
 _MORE_DIMENSIONS = 4  # times as many as before
 _REFIT = 1.3  # how much longer a fit takes with it
 _SAFETY = 0.75
+_SHOWN = 15  # trials, the last ones and the best: a taller table does not fit into a terminal
+_TINY = np.finfo(float).tiny
 _REPEATS = 50  # of settings already tried, after which there is nothing left to try
 
 
@@ -97,6 +100,7 @@ def tune(
         One parameter after the other, on a part of the columns and then on more; or after that all together, by optuna, as long
         as there is time for trials.
     random_state : int, RandomState instance or None, default=None
+        The trials depend on it and on how many there is time for.
     sample_weight, sample_weight_val, validation_fraction, binarize, n_jobs : as for :class:`lbarn.LBARN`
     verbose : int, default=1
         Show a table of the trials as they come.
@@ -153,7 +157,8 @@ def tune(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the time says how many rounds there are
         model.fit(X, X_val=X_val, sample_weight=sample_weight, sample_weight_val=sample_weight_val)
-    selection, _ = cross_validated(model._trained, data.valid, rounds)
+    judged = cross_validated(model._trained, data.valid, rounds, n_jobs)
+    selection = max(judged, key=lambda method: judged[method])
     model.set_params(selection=selection).select(selection)
     model.trials_ = trials.done
     return model
@@ -179,40 +184,53 @@ def _optuna() -> Any:
 
 def _affordable_rounds(seconds: float, trial: Trial, n_columns: int) -> int:
     """How many rounds a fit of all columns has time for."""
-    per_round = trial["seconds"] / ROUNDS * n_columns / trial["n_dimensions"] * _REFIT
+    per_round = max(trial["seconds"], 1e-3) / ROUNDS * n_columns / trial["n_dimensions"] * _REFIT
+    if trial["init"] != "half":
+        per_round /= 2  # it was trained twice
     return int(np.clip(_SAFETY * seconds / per_round, ROUNDS // 10, MOST_ROUNDS))
 
 
-def cross_validated(conditionals: list[Conditional], valid: Sample, max_iter: int) -> tuple[str, float]:
-    """The selection that does best on validation rows other than those it selects on, and how well it does there.
+def cross_validated(
+    conditionals: list[Conditional], valid: Sample, max_iter: int, n_jobs: int | None = None
+) -> dict[str, float]:
+    """How well every selection does on validation rows other than those it selects on, in nats per row.
 
     The rows are cut into a few parts; the numbers of trees are chosen on all but one of them and judged on that one. On the
     rows that it looks at, individual selection is always best.
     """
     n = valid.bits.n_rows
     parts = [valid.take(np.arange(k, n, _FOLDS)) for k in range(min(_FOLDS, n))]
+    for part in parts:
+        part.bits.columns  # noqa: B018  transposed once, before the threads share them
+    found = Parallel(n_jobs=n_jobs, require="sharedmem")(
+        delayed(_sums)(conditional, parts, max_iter) for conditional in conditionals
+    )
+    sums, mass = (
+        np.stack(arrays, axis=1) for arrays in zip(*found)
+    )  # (parts, dimensions, rounds), (parts, dimensions)
+    total = np.maximum(mass.sum(axis=0), _TINY)
     train_curves, _ = curves(conditionals, max_iter)
-    sums = np.zeros((len(parts), *train_curves.shape))  # of the log-likelihood in a part, after 0, 1, ... trees
-    mass = np.zeros((len(parts), len(conditionals)))
-    for p, part in enumerate(parts):
-        for d, conditional in enumerate(conditionals):
-            weight = part.weight_for(conditional.position)
-            mass[p, d] = part.bits.n_rows if weight is None else weight.sum()
-            if mass[p, d] > 0:
-                curve = conditional.curve(part.bits, weight)
-                sums[p, d] = mass[p, d] * np.append(curve, np.full(max_iter + 1 - len(curve), curve[-1]))
-    total = np.maximum(mass.sum(axis=0), np.finfo(float).tiny)
 
     def value(method: str) -> float:
-        found = np.zeros(len(conditionals))
+        judged = np.zeros(len(conditionals))
         for p in range(len(parts)):
-            others = (sums.sum(axis=0) - sums[p]) / np.maximum(total - mass[p], np.finfo(float).tiny)[:, None]
-            found += sums[p, np.arange(len(found)), select(method, train_curves, others)]
-        return float((found / total).sum())
+            others = (sums.sum(axis=0) - sums[p]) / np.maximum(total - mass[p], _TINY)[:, None]
+            judged += sums[p, np.arange(len(judged)), select(method, train_curves, others)]
+        return float((judged / total).sum())
 
-    values = {method: value(method) for method in SELECTIONS}
-    best = max(values, key=lambda method: values[method])
-    return best, values[best]
+    return {method: value(method) for method in SELECTIONS}
+
+
+def _sums(conditional: Conditional, parts: list[Sample], max_iter: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """In every part, the summed log-likelihood after 0, 1, ... trees, and the weight of the rows."""
+    sums, mass = np.zeros((len(parts), max_iter + 1)), np.zeros(len(parts))
+    for p, part in enumerate(parts):
+        weight = part.weight_for(conditional.position)
+        mass[p] = part.bits.n_rows if weight is None else weight.sum()
+        if mass[p] > 0:
+            curve = conditional.curve(part.bits, weight)
+            sums[p] = mass[p] * np.append(curve, np.full(max_iter + 1 - len(curve), curve[-1]))
+    return sums, mass
 
 
 def _moved(setting: Setting, step: dict[str, int]) -> Setting | None:
@@ -257,15 +275,15 @@ class _Trials:
         """Find how many dimensions there is time for, and the lowest learning rate that is high enough."""
         self.positions = self.shuffled[:_FIRST_DIMENSIONS]
         start = monotonic()
-        trained = self._train(START)
+        trained = self._train(START, self.data)
         seconds = monotonic() - start
         at_a_time = (self.deadline - monotonic()) / _EXPECTED_TRIALS / max(seconds, 1e-3)
         n = int(np.clip(at_a_time * len(self.positions), len(self.positions), self.n_columns))
         for rate in RATES:
             self.learning_rate = rate
             if rate != RATES[0]:
-                trained = self._train(START)
-            if not is_rising(curves(trained, ROUNDS)[1]):
+                trained = self._train(START, self.data)
+            if not is_rising(curves(trained, ROUNDS)[1]) or monotonic() > self.deadline:
                 break
         self.positions = self.shuffled[: n if 2 * n < self.n_columns else None]
         self._try(START, limited=False)
@@ -323,30 +341,47 @@ class _Trials:
             if all(trial[name] == value for name, value in setting.items()):
                 return trial
         start = monotonic()
-        conditionals = self._train(setting, limited=limited)
+        values = np.zeros(len(SELECTIONS))
+        for data, judging, share in self._judgements(setting):
+            conditionals = self._train(setting, data, limited=limited)
+            judged = cross_validated(conditionals, judging, ROUNDS, self.n_jobs)
+            values += share * np.array([judged[method] for method in SELECTIONS])
         seconds = monotonic() - start
-        selection, value = cross_validated(conditionals, self.data.valid, ROUNDS)
         trial = {
             **setting,
             "learning_rate": self.learning_rate,
             "max_iter": ROUNDS,
-            "selection": selection,
-            "valid_log_likelihood": value * self.n_columns / len(conditionals),
-            "n_dimensions": len(conditionals),
+            "selection": SELECTIONS[int(values.argmax())],
+            "valid_log_likelihood": float(values.max()) * self.n_columns / len(self.positions),
+            "n_dimensions": len(self.positions),
             "seconds": seconds,
         }
         self.done.append(trial)
         self.show(self.done)
         return trial
 
-    def _train(self, setting: Setting, *, limited: bool = False) -> list[Conditional]:
+    def _judgements(self, setting: Setting) -> list[tuple[Data, Sample, float]]:
+        """What to train and validate on, what to judge on, and how much that counts.
+
+        Where validation says how long the start is, its rows cannot judge the result: halves of them take turns.
+        """
+        valid = self.data.valid
+        n = valid.bits.n_rows
+        if setting["init"] == "half" or n < 2:
+            return [(self.data, valid, 1.0)]
+        halves = [valid.take(np.arange(k, n, 2)) for k in (0, 1)]
+        return [
+            (replace(self.data, valid=one), other, other.bits.n_rows / n) for one, other in (halves, reversed(halves))
+        ]
+
+    def _train(self, setting: Setting, data: Data, *, limited: bool = False) -> list[Conditional]:
         def stop_in_time() -> None:
             if limited and monotonic() > self.deadline:
                 raise _TimeIsUp
 
         how = replace(Boosting(learning_rate=self.learning_rate, max_iter=ROUNDS), **setting)
         stop_in_time()
-        trained = train_network(self.positions, how, self.data, n_jobs=self.n_jobs, progress=stop_in_time)
+        trained = train_network(self.positions, how, data, n_jobs=self.n_jobs, progress=stop_in_time)
         return [trained[position] for position in sorted(trained)]
 
 
@@ -368,7 +403,8 @@ def _table(trials: list[Trial]) -> RichTable:
 
     table = Table("leaves", "bits", "features", "start", "L2", "selection", "columns", "nats a row")
     best = _best([trial for trial in trials if trial["n_dimensions"] == trials[-1]["n_dimensions"]])
-    for trial in trials:
+    shown = [trial for trial in trials[:-_SHOWN] if trial is best] + trials[-_SHOWN:]
+    for trial in shown:
         values = [trial[name] for name in (*GRID, "selection")]
         numbers = str(trial["n_dimensions"]), f"{trial['valid_log_likelihood']:.3f}"
         table.add_row(*map(str, values), *numbers, style="bold" if trial is best else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from importlib.util import find_spec
 from typing import Annotated, Any, Literal
 
 import typer
@@ -88,8 +89,7 @@ def fit(
     lbarn fit dataset:dna -o dna.lbarn
     lbarn fit train.csv --tune 5 -o model.lbarn
     """
-    if tune is not None:
-        _check_tuned(context)
+    _check_tuning(context, tune, effort)
     check_output(out)
     check_input(data, valid, weights)
     leaves = (
@@ -203,12 +203,24 @@ _TUNED = (
 )
 
 
-def _check_tuned(context: typer.Context) -> None:
+def _check_tuning(context: typer.Context, minutes: float | None, effort: str) -> None:
     """--tune chooses the parameters: none may be given beside it."""
-    for name in _TUNED:
+
+    def given(name: str) -> bool:
         source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
+        return source is not None and source.name == "COMMANDLINE"
+
+    if minutes is None:
+        if given("effort"):
+            raise ValueError("--effort is for --tune MINUTES, which is missing")
+        return
+    if not 0 < minutes < float("inf"):
+        raise ValueError(f"--tune: the minutes must be a number above 0, not {minutes:g}")
+    for name in _TUNED:
+        if given(name):
             raise ValueError(f"--tune and --{name.replace('_', '-')} do not go together; leave one of them out")
+    if effort == "thorough" and not find_spec("optuna"):
+        raise ValueError("--effort thorough needs optuna: pip install 'lbarn[tune]'; or leave it out")
 
 
 def _number(option: str, text: str, kind: type[int] | type[float]) -> Any:
