@@ -59,6 +59,7 @@ STEPS: tuple[dict[str, int], ...] = (
 RATES = (0.1, 0.2, 0.5, 1.0)
 ROUNDS = 200  # of a trial
 MOST_ROUNDS = 1000  # of the network
+START_ROUNDS = 200  # added where there is a linear start
 SELECTIONS = ("individual", "common", "linearized")
 
 _FOLDS = 5
@@ -153,6 +154,7 @@ def tune(
     left = start + 60 * minutes - monotonic()
     rounds = _affordable_rounds(left, best, data.train.bits.n_columns)
     rate = min(1.0, best["learning_rate"] * ROUNDS / rounds)
+    rounds += _start_rounds(best)
     model.set_params(**{name: best[name] for name in GRID}, max_iter=rounds, learning_rate=rate)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the time says how many rounds there are
@@ -184,10 +186,14 @@ def _optuna() -> Any:
 
 def _affordable_rounds(seconds: float, trial: Trial, n_columns: int) -> int:
     """How many rounds a fit of all columns has time for."""
-    per_round = max(trial["seconds"], 1e-3) / ROUNDS * n_columns / trial["n_dimensions"] * _REFIT
+    per_round = max(trial["seconds"], 1e-3) / trial["max_iter"] * n_columns / trial["n_dimensions"] * _REFIT
     if trial["init"] != "half":
         per_round /= 2  # it was trained twice
-    return int(np.clip(_SAFETY * seconds / per_round, ROUNDS // 10, MOST_ROUNDS))
+    return int(np.clip(_SAFETY * seconds / per_round - _start_rounds(trial), ROUNDS // 10, MOST_ROUNDS))
+
+
+def _start_rounds(setting: Setting) -> int:
+    return 0 if setting["init"] == "half" else START_ROUNDS
 
 
 def cross_validated(
@@ -340,17 +346,17 @@ class _Trials:
         for trial in self.current:
             if all(trial[name] == value for name, value in setting.items()):
                 return trial
-        start = monotonic()
+        start, rounds = monotonic(), ROUNDS + _start_rounds(setting)
         values = np.zeros(len(SELECTIONS))
         for data, judging, share in self._judgements(setting):
             conditionals = self._train(setting, data, limited=limited)
-            judged = cross_validated(conditionals, judging, ROUNDS, self.n_jobs)
+            judged = cross_validated(conditionals, judging, rounds, self.n_jobs)
             values += share * np.array([judged[method] for method in SELECTIONS])
         seconds = monotonic() - start
         trial = {
             **setting,
             "learning_rate": self.learning_rate,
-            "max_iter": ROUNDS,
+            "max_iter": rounds,
             "selection": SELECTIONS[int(values.argmax())],
             "valid_log_likelihood": float(values.max()) * self.n_columns / len(self.positions),
             "n_dimensions": len(self.positions),
@@ -379,7 +385,8 @@ class _Trials:
             if limited and monotonic() > self.deadline:
                 raise _TimeIsUp
 
-        how = replace(Boosting(learning_rate=self.learning_rate, max_iter=ROUNDS), **setting)
+        rounds = ROUNDS + _start_rounds(setting)
+        how = replace(Boosting(learning_rate=self.learning_rate, max_iter=rounds), **setting)
         stop_in_time()
         trained = train_network(self.positions, how, data, n_jobs=self.n_jobs, progress=stop_in_time)
         return [trained[position] for position in sorted(trained)]
