@@ -66,7 +66,7 @@ ORDERS: dict[str, dict[str, Any]] = {  # of an ensemble; else sixteen random one
     "web": {"n_orders": 4},
     "rcv1_10k": {"n_orders": 8},
     "mnist": {"n_orders": 4, "orders": "scans", "image_shape": (28, 28)},
-    "ocr_letters": {"n_orders": 8, "orders": "scans", "image_shape": (16, 8)},
+    "ocr_letters": {"n_orders": 4, "orders": "scans", "image_shape": (16, 8)},
     "digits": {"n_orders": 2, "orders": "scans", "image_shape": (8, 8)},
 }
 TUNED = (
