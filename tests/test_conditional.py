@@ -143,6 +143,12 @@ def test_a_start_leaves_rounds_for_trees_where_there_are_few(init):
     assert np.diff(c.trees.offsets)[c.n_start :].mean() > 6
 
 
+def test_a_start_is_never_longer_than_two_hundred_rounds():
+    slow = Boosting(max_leaf_nodes=8, learning_rate=0.0005, max_iter=300, init="linear")
+    assert train(slow).n_start == 200
+    assert train(replace(slow, max_iter=150)).n_start == 150
+
+
 def test_a_start_at_the_prior_is_the_base_rate():
     c = train(Boosting(max_iter=200, init="prior")).head(30)
     assert not len(c.head(c.n_start).trees.splits)

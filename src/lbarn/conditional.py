@@ -17,6 +17,7 @@ UNIT = 2.0**-30  # probabilities and log-likelihoods
 
 _START_SPEED = 10  # times the learning rate, but 1 at most
 _START_PATIENCE = 50
+_START_ROUNDS = 200  # at most: with many rows stumps would go on for as long as there are rounds
 
 Weights = NDArray[np.float64] | None
 
@@ -50,7 +51,7 @@ class Boosting:
             self,
             max_leaf_nodes=leaves,
             learning_rate=self.start_rate,
-            max_iter=self.max_iter + _START_PATIENCE,  # so that one as long as all rounds has had its chance to stall
+            max_iter=min(self.max_iter + _START_PATIENCE, _START_ROUNDS),  # longer than all rounds: it may stall late
             n_iter_no_change=_START_PATIENCE,
         )
 

@@ -57,7 +57,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
         The order in which the columns are modelled: position ``k`` holds column ``order[k]``.
     init : {"half", "prior", "linear"}, default="half"
         Where every conditional starts: at 1/2, at its base rate, or at a logistic regression on the columns before it, boosted from
-        stumps at ten times the learning rate until validation stalls. The start's trees count among ``max_iter``.
+        stumps at ten times the learning rate until validation stalls, for 200 rounds at most. They count among ``max_iter``.
     boosting : {"newton", "gradient"}, default="newton"
         Objective of the splits: LogitBoost's, or the gradient alone.
     splits : {"fast", "exact"}, default="fast"
