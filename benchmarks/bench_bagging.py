@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-import warnings
-from time import perf_counter
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from lbarn import LBARNEnsemble
-from pages import arguments, command, commit, load, measured_before, publish, table
+from pages import arguments, command, commit, load, measured_before, publish, table, train
 from table1 import LEAVES, SETS
 
 CHOSEN = {  # the selection that suits the set
@@ -45,14 +42,11 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
             random_state=0,
             **CHOSEN[name],
         )
-        start = perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(data.train, X_val=data.valid)
+        seconds = train(model, data)
         found["bagged" if bagging else "plain"] = {
             "one": float(np.mean([member.score(data.test) for member in model.members_])),
             "mixed": model.score(data.test),
-            "seconds": perf_counter() - start,
+            "seconds": seconds,
         }
         print(name, bagging, found, file=sys.stderr, flush=True)
     return found

@@ -10,16 +10,13 @@ docs/results/ensembles.json, its table into docs/ensembles.md.
 from __future__ import annotations
 
 import argparse
-import warnings
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
-from sklearn.exceptions import ConvergenceWarning
 
 from lbarn import LBARNEnsemble
-from pages import Bits, arguments, command, load, measured_before, publish, table
+from pages import Bits, arguments, command, load, measured_before, publish, table, train
 
 SIZES = (2, 4, 8)
 SELECTIONS = ("individual", "common", "linearized")
@@ -45,11 +42,8 @@ SETS = {
 
 def measure(name: str, parameters: dict[str, Any], jobs: int) -> dict[str, Any]:
     data = load(name)
-    start = perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model = LBARNEnsemble(weights="em", random_state=0, n_jobs=jobs, **parameters).fit(data.train, X_val=data.valid)
-    seconds = perf_counter() - start
+    model = LBARNEnsemble(weights="em", random_state=0, n_jobs=jobs, **parameters)
+    seconds = train(model, data)
     selections = {method: scores(model.select(method), data.test) for method in SELECTIONS}
     return {"command": command(), "parameters": parameters, "seconds": seconds, "selections": selections}
 

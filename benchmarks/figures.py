@@ -23,7 +23,6 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,6 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib import pyplot as plt
-from sklearn.exceptions import ConvergenceWarning
 
 from lbarn import LBARN
 from lbarn.plots import (
@@ -43,7 +41,7 @@ from lbarn.plots import (
     TreeCountsDisplay,
     ValidationCurvesDisplay,
 )
-from pages import ROOT, command, commit, load
+from pages import ROOT, command, commit, load, train
 
 plt.switch_backend("agg")
 matplotlib.rcParams["svg.hashsalt"] = "lbarn"  # the same picture, the same file
@@ -78,9 +76,7 @@ class Networks:
         )
         data = load(name)
         checkpoint = path.with_suffix(".parts")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # as in the paper, 1000 rounds are all there are
-            model.fit(data.train, X_val=data.valid, checkpoint=checkpoint)
+        train(model, data, checkpoint=checkpoint)
         model.save(path)
         shutil.rmtree(checkpoint)
         return model

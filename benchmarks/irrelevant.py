@@ -15,15 +15,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-import warnings
-from time import perf_counter
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from lbarn import LBARN
-from pages import Bits, Split, arguments, command, commit, load, measured_before, publish, table
+from pages import Bits, Split, arguments, command, commit, load, measured_before, publish, table, train
 
 COPIES = 3
 SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -62,17 +59,14 @@ def measure(setting: str, data: Split, options: argparse.Namespace) -> dict[str,
         random_state=0,
         **parameters,
     )
-    start = perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(data.train, X_val=data.valid)
+    seconds = train(model, data)
     found = {
         "title": title,
         "command": command(),
         "commit": commit(),
         "train": per_copy(model, data.train),
         "test": per_copy(model, data.test),
-        "seconds": perf_counter() - start,
+        "seconds": seconds,
     }
     print(setting, found, file=sys.stderr, flush=True)
     return found

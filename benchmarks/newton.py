@@ -11,14 +11,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-import warnings
-from time import perf_counter
 from typing import Any
 
-from sklearn.exceptions import ConvergenceWarning
-
 from lbarn import LBARN
-from pages import arguments, command, commit, load, measured_before, publish, table
+from pages import arguments, command, commit, load, measured_before, publish, table, train
 from table1 import LEAVES, RATES, SETS, scored
 
 FOUR = ("adult", "dna", "mushrooms", "nips")
@@ -38,14 +34,11 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
             n_jobs=options.jobs,
             random_state=0,
         )
-        start = perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(data.train, X_val=data.valid)
+        seconds = train(model, data)
         found[boosting] = {
             **scored(model, data),
             "trees": float(model.n_trees_.mean()),
-            "seconds": perf_counter() - start,
+            "seconds": seconds,
         }
         print(name, boosting, found[boosting], file=sys.stderr, flush=True)
     return found

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
-from lbarn import LBARN, DatasetError, datasets
+from lbarn import LBARN, DatasetError, LBARNEnsemble, datasets
 from lbarn.datasets import Split
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,11 +40,17 @@ def load(name: str) -> Split:
 
 def fitted(data: Split, **parameters: Any) -> tuple[LBARN, float]:
     """A network and the seconds that it took."""
+    model = LBARN(random_state=0, refit=True, **parameters)
+    return model, train(model, data)
+
+
+def train(model: LBARN | LBARNEnsemble, data: Split, **options: Any) -> float:
+    """Fit on the training and validation rows; the seconds that it took. Runs that are short are short on purpose."""
     start = perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # short runs are on purpose
-        model = LBARN(random_state=0, refit=True, **parameters).fit(data.train, X_val=data.valid)
-    return model, perf_counter() - start
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(data.train, X_val=data.valid, **options)
+    return perf_counter() - start
 
 
 def command() -> str:

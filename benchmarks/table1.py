@@ -23,18 +23,16 @@ import resource
 import shutil
 import sys
 import tempfile
-import warnings
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from lbarn import LBARN, LBARNEnsemble, tune
 from lbarn.baselines import BernoulliMixture, IndependentBits, LogisticNetwork, SingleTreeNetwork
-from pages import ROOT, Split, command, commit, load, table
+from pages import ROOT, Split, command, commit, load, table, train
 
 RESULTS = ROOT / "docs" / "results"
 PAPER = json.loads((Path(__file__).parent / "paper_table1.json").read_text())
@@ -127,11 +125,7 @@ def lbarn(name: str, data: Split, splits: str, options: argparse.Namespace) -> l
         random_state=0,
     )
     checkpoint = options.cache / f"{name}-{splits}-{'paper' if paper else 'auto'}"
-    start = perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # as in the paper, 1000 rounds are all there are
-        model.fit(data.train, X_val=data.valid, checkpoint=checkpoint)
-    seconds = perf_counter() - start
+    seconds = train(model, data, checkpoint=checkpoint)  # as in the paper, 1000 rounds are all there are
     shared = {
         "splits": splits,
         "max_leaf_nodes": model.max_leaf_nodes_,
@@ -182,11 +176,7 @@ def ensemble(name: str, data: Split, options: argparse.Namespace) -> list[Row]:
         random_state=0,
     )
     checkpoint = options.cache / f"{name}-ensemble"
-    start = perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(data.train, X_val=data.valid, checkpoint=checkpoint)
-    seconds = perf_counter() - start
+    seconds = train(model, data, checkpoint=checkpoint)
     members = [float(member.score(data.test)) for member in model.members_]
     result = {"splits": None, **scored(model, data), "seconds": seconds, "model_mb": file_mb(model)}
     shutil.rmtree(checkpoint)

@@ -205,15 +205,10 @@ class LBARNEnsemble(modelfile.SavedModel, BinaryDensity):
                     weight = np.concatenate([np.ones(n) if own is None else own for own, n in parts])
                 X, X_val, weight_val = stack_rows(table, table_val), None, None
         elif X_val is None:
-            rows, rows_val = hold_out(table.n_rows, self.validation_fraction, seed)
+            rows, rows_val = hold_out(table.n_rows, self.validation_fraction, seed, weight)
             X, X_val = take_rows(X, rows), take_rows(X, rows_val)
             if weight is not None:
                 weight, weight_val = weight[rows], weight[rows_val]
-                if not (weight.any() and weight_val.any()):
-                    raise ValueError(
-                        "sample_weight is zero for every row to train on, or for every row held out; weigh more rows, or give "
-                        "X_val"
-                    )
             table, table_val = self._read(X, reset=False), self._read(X_val, reset=False)
 
         members: list[LBARN] = []

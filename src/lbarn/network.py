@@ -283,13 +283,8 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
             sample, sample_val = Sample(*train, weight), Sample(*valid, weight_val)
         else:
             whole = Sample(*train, weight)
-            rows, rows_val = hold_out(train[0].n_rows, self.validation_fraction, self.seed_)
+            rows, rows_val = hold_out(train[0].n_rows, self.validation_fraction, self.seed_, weight)
             sample, sample_val = whole.take(rows), whole.take(rows_val)
-            if weight is not None and not (weight[rows].any() and weight[rows_val].any()):
-                raise ValueError(
-                    "sample_weight is zero for every row to train on, or for every row held out; weigh more rows, or give "
-                    "X_val"
-                )
         fill = sample.common_values()
         return sample.filled(fill), sample_val.filled(fill)
 

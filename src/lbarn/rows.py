@@ -69,8 +69,10 @@ def complete_bits(table: Table) -> NDArray[np.float32]:
     return bits
 
 
-def hold_out(n: int, fraction: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Numbers of the rows to train on and of those to validate on, each in order."""
+def hold_out(
+    n: int, fraction: float, seed: int, weight: NDArray[np.float64] | None = None
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Numbers of the rows to train on and of those to validate on, each in order; neither may be without any weight."""
     n_valid = round(fraction * n)
     if not 0 < n_valid < n:
         raise ValueError(
@@ -78,4 +80,9 @@ def hold_out(n: int, fraction: float, seed: int) -> tuple[NDArray[np.intp], NDAr
             "on, and at least 1 of each is needed; give more rows, or X_val"
         )
     shuffled = np.random.default_rng([seed, 0]).permutation(n)
-    return np.sort(shuffled[n_valid:]), np.sort(shuffled[:n_valid])
+    kept, held = np.sort(shuffled[n_valid:]), np.sort(shuffled[:n_valid])
+    if weight is not None and not (weight[kept].any() and weight[held].any()):
+        raise ValueError(
+            "sample_weight is zero for every row to train on, or for every row held out; weigh more rows, or give X_val"
+        )
+    return kept, held

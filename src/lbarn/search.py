@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lbarn.conditional import Boosting, Conditional
 from lbarn.selection import select
 
-__all__ = ["LEAF_GRID", "RATE_LADDER", "curves", "is_rising", "search", "search_each"]
+__all__ = ["LEAF_GRID", "RATE_LADDER", "curves", "is_rising", "padded", "search", "search_each"]
 
 LEAF_GRID = (2, 4, 8, 16, 32, 64, 128)
 RATE_LADDER = (0.02, 0.05, 0.1, 0.2, 0.5)
@@ -28,13 +28,14 @@ Train = Callable[[Sequence[int], Boosting], dict[int, Conditional]]
 
 def curves(conditionals: Sequence[Conditional], max_iter: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Train and validation curves, one row each; that of a dimension that stopped early is held flat."""
-
-    def padded(curve: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.concatenate([curve, np.full(max_iter + 1 - len(curve), curve[-1])])
-
-    train = np.array([padded(c.train_curve) for c in conditionals])
-    valid = np.array([padded(c.valid_curve) for c in conditionals])
+    train = np.array([padded(c.train_curve, max_iter) for c in conditionals])
+    valid = np.array([padded(c.valid_curve, max_iter) for c in conditionals])
     return train, valid
+
+
+def padded(curve: NDArray[np.float64], max_iter: int) -> NDArray[np.float64]:
+    """Held flat to the last round."""
+    return np.concatenate([curve, np.full(max_iter + 1 - len(curve), curve[-1])])
 
 
 def is_rising(valid: NDArray[np.float64]) -> bool:

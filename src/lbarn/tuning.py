@@ -22,7 +22,7 @@ from sklearn.utils import check_random_state
 
 from lbarn.conditional import Boosting, Conditional
 from lbarn.network import LBARN
-from lbarn.search import LEAF_GRID, curves, is_rising
+from lbarn.search import LEAF_GRID, curves, is_rising, padded
 from lbarn.selection import select
 from lbarn.training import Data, Sample, train_network
 
@@ -155,7 +155,7 @@ def tune(
     rounds = _affordable_rounds(left, best, data.train.bits.n_columns)
     rate = min(1.0, best["learning_rate"] * ROUNDS / rounds)
     rounds += _start_rounds(best)
-    model.set_params(**{name: best[name] for name in GRID}, max_iter=rounds, learning_rate=rate)
+    model.set_params(**_setting(best), max_iter=rounds, learning_rate=rate)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the time says how many rounds there are
         model.fit(X, X_val=X_val, sample_weight=sample_weight, sample_weight_val=sample_weight_val)
@@ -234,14 +234,18 @@ def _sums(conditional: Conditional, parts: list[Sample], max_iter: int) -> tuple
         weight = part.weight_for(conditional.position)
         mass[p] = part.bits.n_rows if weight is None else weight.sum()
         if mass[p] > 0:
-            curve = conditional.curve(part.bits, weight)
-            sums[p] = mass[p] * np.append(curve, np.full(max_iter + 1 - len(curve), curve[-1]))
+            sums[p] = mass[p] * padded(conditional.curve(part.bits, weight), max_iter)
     return sums, mass
+
+
+def _setting(trial: Trial) -> Setting:
+    """What of a trial was chosen."""
+    return {name: trial[name] for name in GRID}
 
 
 def _moved(setting: Setting, step: dict[str, int]) -> Setting | None:
     """The setting after a step; None beyond the end of a grid."""
-    moved = {name: setting[name] for name in GRID}
+    moved = _setting(setting)
     for name, by in step.items():
         i = GRID[name].index(setting[name]) + by
         if not 0 <= i < len(GRID[name]):
@@ -301,7 +305,7 @@ class _Trials:
             best = self.best
             self.positions = self.shuffled[: _MORE_DIMENSIONS * len(self.positions)]
             try:
-                self._try({name: best[name] for name in GRID})
+                self._try(_setting(best))
             except _TimeIsUp:
                 self.positions = self.positions[: best["n_dimensions"]]
                 raise
@@ -328,9 +332,8 @@ class _Trials:
         try:
             study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
             for trial in self.current:
-                setting = {name: trial[name] for name in GRID}
                 known = optuna.trial.create_trial(
-                    params=setting, distributions=distributions, value=trial["valid_log_likelihood"]
+                    params=_setting(trial), distributions=distributions, value=trial["valid_log_likelihood"]
                 )
                 study.add_trial(known)
             repeats = 0
