@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-from lbarn.bits import PackedBits, pack
-from lbarn.conditional import Boosting, Conditional
-from lbarn.search import LEAF_GRID
+from lbarn._engine.bits import PackedBits, pack
+from lbarn._engine.conditional import Boosting, Conditional
+from lbarn._training.auto import LEAF_GRID
 from pages import ROOT, command, commit, load, table
 from table1 import LEAVES, RATES, SETS
 

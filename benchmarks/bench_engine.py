@@ -137,7 +137,7 @@ def fastest_of(runs: int, *work: Callable[[], object]) -> list[float]:
 
 def evaluate_job(trees: int, smoke: bool) -> Result:
     """A trained MNIST conditional on the rows of the test set."""
-    from lbarn.bits import pack
+    from lbarn._engine.bits import pack
 
     whole = load("mnist", "train", smoke)
     position = position_of(COLUMNS["mnist-390"], whole)
@@ -157,8 +157,8 @@ def evaluate_job(trees: int, smoke: bool) -> Result:
 
 def slopes_job(trees: int, smoke: bool) -> Result:
     """Seconds of an MNIST column against rows, trees and predictors, each doubled three times."""
-    from lbarn.bits import PackedBits, pack
-    from lbarn.conditional import Boosting, Conditional
+    from lbarn._engine.bits import PackedBits, pack
+    from lbarn._engine.conditional import Boosting, Conditional
 
     train = load("mnist", "train", smoke)
     position = position_of(COLUMNS["mnist-390"], train)

@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lbarn import _core
-from lbarn.bits import PackedBits, pack
+from lbarn._engine.bits import PackedBits, pack
 
 RATIO_WANTED = 12.0
 THIRD_WANTED = 0.6

@@ -1,4 +1,4 @@
-"""The particle filter of the textbooks, to hold the one of ``lbarn.conditioning`` against."""
+"""The particle filter of the textbooks, to hold the one of ``lbarn._network.conditioning`` against."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lbarn import LBARN, _core
-from lbarn.conditioning import Evidence, Network
+from lbarn._network.conditioning import Evidence, Network
 
 __all__ = ["textbook"]
 

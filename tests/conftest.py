@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from lbarn import _core
-from lbarn.bits import PackedBits, pack
+from lbarn._engine.bits import PackedBits, pack
 
 # The `simd` fixture only chooses a path, which no example changes, so sharing it between examples is sound.
 settings.register_profile(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
-from lbarn import modelfile
+from lbarn._network import modelfile
 
 Content = dict[str, Any]
 Tensors = dict[str, NDArray[Any]]

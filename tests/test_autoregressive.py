@@ -139,7 +139,7 @@ def test_the_score_is_the_weighted_mean(model: LBARN) -> None:
 def test_chunks_and_jobs_do_not_change_an_answer(model: LBARN, monkeypatch: pytest.MonkeyPatch) -> None:
     test = rows(1000, 6, seed=5)
     scores, surprise, cumulative = model.score_samples(test), model.surprise(test), model.cumulative_score(test)
-    monkeypatch.setattr("lbarn.table._CHUNK_VALUES", 6 * 130)
+    monkeypatch.setattr("lbarn._tables.table._CHUNK_VALUES", 6 * 130)
     for n_jobs in (1, 2, 16):
         model.set_params(n_jobs=n_jobs)
         np.testing.assert_array_equal(model.score_samples(test), scores)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fit_process import DEADLINE, linked_rows, model_bytes, start, wait_until
 from lbarn import LBARN, _core
-from lbarn.training import each_dimension
+from lbarn._training.jobs import each_dimension
 
 # The fits are short, for speed: their curves still rise.
 pytestmark = pytest.mark.filterwarnings("ignore:validation log-likelihood is still rising")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lbarn import _core
-from lbarn.bits import PackedBits, pack
+from lbarn._engine.bits import PackedBits, pack
 
 tables = hnp.arrays(
     np.uint8, hnp.array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=70), elements=st.integers(0, 1)

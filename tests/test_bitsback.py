@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 import lbarn
 from conftest import chosen_path
-from lbarn import CompressedDataError, LBARNEnsemble, _core, codec
-from lbarn.bits import PackedBits, pack
-from lbarn.bitsback import MixtureCodec
-from lbarn.conditional import log_likelihoods
+from lbarn import CompressedDataError, LBARNEnsemble, _core
+from lbarn._engine.bits import PackedBits, pack
+from lbarn._engine.conditional import log_likelihoods
+from lbarn._network import codec
+from lbarn._network.bitsback import MixtureCodec
 from mutations import mutate_bytes
 from networks import quick_ensemble, rows, still_rising
 from test_codec import CHECKSUM, STREAM_AT, by_hand, sealed

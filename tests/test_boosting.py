@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import oracle
-from lbarn.bits import PackedBits, pack
-from lbarn.conditional import LOG_ODDS_UNIT, UNIT, Boosting, Conditional
+from lbarn._engine.bits import PackedBits, pack
+from lbarn._engine.conditional import LOG_ODDS_UNIT, UNIT, Boosting, Conditional
 
 
 @dataclass

@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 
 from fit_process import DEADLINE, finished_dimensions, linked_rows, model_bytes, start, wait_until
-from lbarn import LBARN, CheckpointError, training
-from lbarn.bits import pack
-from lbarn.checkpoint import Checkpoint
-from lbarn.conditional import Boosting, Conditional
+from lbarn import LBARN, CheckpointError
+from lbarn._engine.bits import pack
+from lbarn._engine.conditional import Boosting, Conditional
+from lbarn._training import jobs as training
+from lbarn._training.checkpoint import Checkpoint
 
 # The fits are short, for speed: their curves still rise.
 pytestmark = pytest.mark.filterwarnings("ignore:validation log-likelihood is still rising")
@@ -101,7 +102,7 @@ def test_a_fit_stopped_on_the_way_ends_with_the_same_model_file(
 def test_an_entropy_order_is_kept_and_not_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = LBARN(**SHORT, order="entropy-decreasing")
     expected = model_bytes(model.fit(X, checkpoint=tmp_path))
-    monkeypatch.setattr("lbarn.network.entropy_order", None)
+    monkeypatch.setattr("lbarn._models.lbarn.entropy_order", None)
     assert model_bytes(model.fit(X, checkpoint=tmp_path)) == expected
 
 

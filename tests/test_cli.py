@@ -22,10 +22,11 @@ from sklearn.base import clone
 
 import lbarn
 from fit_process import DEADLINE, finished_dimensions, linked_rows, wait_until
-from lbarn import LBARN, LBARNClassifier, LBARNEnsemble, tablefile
+from lbarn import LBARN, LBARNClassifier, LBARNEnsemble
+from lbarn._tables import files as tablefile
 from lbarn.anomalies import explain
-from lbarn.cli import app
-from lbarn.commands import terminal
+from lbarn.cli import terminal
+from lbarn.cli.app import app
 from networks import assert_same_network, quick, rows, still_rising
 
 EXECUTABLE = Path(sys.executable).with_name("lbarn")

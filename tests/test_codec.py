@@ -16,11 +16,13 @@ from sklearn.exceptions import NotFittedError
 
 import lbarn
 from conftest import ROOT, chosen_path
-from lbarn import LBARN, CompressedDataError, _core, codec, table
+from lbarn import LBARN, CompressedDataError, _core
+from lbarn._engine.bits import MAX_ROWS, pack
+from lbarn._engine.conditional import Conditional, Trees
+from lbarn._network import codec
+from lbarn._network.codec import Codec
+from lbarn._tables import table
 from lbarn.baselines import IndependentBits, SingleTreeNetwork
-from lbarn.bits import MAX_ROWS, pack
-from lbarn.codec import Codec
-from lbarn.conditional import Conditional, Trees
 from mutations import mutate_bytes
 from networks import quick, rows, still_rising
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from lbarn.baselines import IndependentBits, SingleTreeNetwork
-from lbarn.comparison import COINS, INDEPENDENT, Comparison, Rows, without_threshold
+from lbarn.report.comparison import COINS, INDEPENDENT, Comparison, Rows, without_threshold
 from networks import quick, rows, still_rising
 
 pytestmark = still_rising

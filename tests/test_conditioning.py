@@ -14,9 +14,10 @@ from scipy.special import logsumexp
 from scipy.stats import chisquare
 
 import lbarn
-from lbarn import LBARN, conditioning
+from lbarn import LBARN
+from lbarn._network import conditioning
+from lbarn._network.conditioning import Answer, Evidence, condition
 from lbarn.baselines import IndependentBits, SingleTreeNetwork
-from lbarn.conditioning import Answer, Evidence, condition
 from networks import all_states, quick, rows, still_rising
 
 pytestmark = still_rising
@@ -359,7 +360,7 @@ def test_chunks_of_a_long_table_are_put_together_and_draw_apart(
 ) -> None:
     X = np.tile(holed(TEST[:1], share=0.6), (64, 1))
     p = shuffled.impute(X, output="probability")
-    monkeypatch.setattr("lbarn.table._CHUNK_VALUES", D * 16)
+    monkeypatch.setattr("lbarn._tables.table._CHUNK_VALUES", D * 16)
     np.testing.assert_allclose(shuffled.impute(X, output="probability"), p, rtol=0, atol=1e-12)
     drawn = shuffled.impute(X, random_state=0).reshape(4, 16, D)
     assert (drawn[0] != drawn[1]).any(), "every chunk has random numbers of its own"

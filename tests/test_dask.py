@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fit_process import finished_dimensions, linked_rows, model_bytes, wait_until
 from lbarn import LBARN
-from lbarn.bits import PackedBits
+from lbarn._engine.bits import PackedBits
 
 dask = pytest.importorskip("dask", reason="Dask is an extra: pip install 'lbarn[dask]'")
 distributed = pytest.importorskip("distributed", reason="Dask is an extra: pip install 'lbarn[dask]'")

@@ -21,10 +21,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import lbarn
 from fit_process import DEADLINE, finished_dimensions, linked_rows, model_bytes, start, wait_until
-from lbarn import LBARN, CheckpointError, LBARNEnsemble, ModelFileError, training
+from lbarn import LBARN, CheckpointError, LBARNEnsemble, ModelFileError
+from lbarn._models.ensemble import _em
+from lbarn._training import jobs as training
+from lbarn._training.order import scans
 from lbarn.anomalies import explain
-from lbarn.ensemble import _em
-from lbarn.order import scans
 from mutations import mutate_meaning, put_together, take_apart
 from networks import all_states, assert_same_network, rows, still_rising
 from networks import quick_ensemble as quick
@@ -450,7 +451,7 @@ def test_rows_read_in_chunks_are_answered_alike(model: LBARNEnsemble, monkeypatc
         lambda: np.frombuffer(model.compress(TEST), np.uint8),
     )
     whole = [use() for use in uses]
-    monkeypatch.setattr("lbarn.table._CHUNK_VALUES", 100)
+    monkeypatch.setattr("lbarn._tables.table._CHUNK_VALUES", 100)
     for use, expected in zip(uses, whole):
         np.testing.assert_allclose(use(), expected, rtol=1e-12)
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lbarn import _core
-from lbarn.bits import PackedBits, pack
+from lbarn._engine.bits import PackedBits, pack
 
 SIZES = [0, 1, 3, 4, 5, 7, 8, 9, 1023, 1024, 1025, 2047, 2048, 2049]
 WIDTHS = [0, 1, 128, 255, 256, 257]

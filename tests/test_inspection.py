@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from lbarn import LBARNClassifier, LBARNEnsemble, inspection
-from lbarn.bits import pack
-from lbarn.conditional import LOG_ODDS_UNIT
+from lbarn._engine.bits import pack
+from lbarn._engine.conditional import LOG_ODDS_UNIT
 from networks import quick, rows, still_rising
 
 pytestmark = still_rising

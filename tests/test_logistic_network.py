@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lbarn.baselines import IndependentBits, LogisticNetwork
-from lbarn.logistic_network import _INTERCEPT_PENALTY
+from lbarn.baselines.logistic_network import _INTERCEPT_PENALTY
 from networks import all_states, rows
 
 X, TEST = rows(400, 8), rows(200, 8, seed=1)

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lbarn.bits import pack
-from lbarn.conditional import Boosting, Conditional
+from lbarn._engine.bits import pack
+from lbarn._engine.conditional import Boosting, Conditional
 
 ROOT = Path(__file__).resolve().parents[1]
 # Those of CMakeLists.txt, and no libraries of the other machine needed.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from lbarn import LBARN
-from lbarn.selection import SELECTIONS
+from lbarn._training.selection import SELECTIONS
 from networks import assert_same_network, quick, rows, still_rising, tensors
 
 X, VALID, TEST = rows(400, 7), rows(120, 7, seed=1), rows(200, 7, seed=2)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lbarn.conditional import Boosting, Conditional, Trees
-from lbarn.search import LEAF_GRID, RATE_LADDER, search
+from lbarn._engine.conditional import Boosting, Conditional, Trees
+from lbarn._training.auto import LEAF_GRID, RATE_LADDER, search
 from networks import assert_same_network, quick, rows, still_rising
 
 pytestmark = still_rising

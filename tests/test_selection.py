@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from lbarn.selection import SELECTIONS, select
+from lbarn._training.selection import SELECTIONS, select
 
 Curves = NDArray[np.float64]
 

@@ -177,7 +177,7 @@ class TestCallbacks:
         def fail(*_: Any, **__: Any) -> None:
             raise RuntimeError("no luck")
 
-        monkeypatch.setattr("lbarn.network.train_network", fail)
+        monkeypatch.setattr("lbarn._models.lbarn.train_network", fail)
         recorder = Recorder()
         with pytest.raises(RuntimeError, match="no luck"):
             quick().set_callbacks(recorder).fit(X)

@@ -149,7 +149,7 @@ def test_another_value_in_an_array_is_named(make: Any, value: float) -> None:
 
 
 def test_the_row_is_named_beyond_the_first_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lbarn.table._CHUNK_VALUES", 60)
+    monkeypatch.setattr("lbarn._tables.table._CHUNK_VALUES", 60)
     assert_same_network(quick().fit(FRAME), quick().fit(X))
     wrong = FRAME.astype(float)
     wrong.iloc[123, 2] = 7

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from lbarn import tablefile
-from lbarn.checkpoint import write_atomically
-from lbarn.commands.openedmodel import aligned, read_weights
+from lbarn._tables import files as tablefile
+from lbarn._training.checkpoint import write_atomically
+from lbarn.cli.openedmodel import aligned, read_weights
 from lbarn.errors import TableFileError
 from networks import rows
 

@@ -12,11 +12,12 @@ import pytest
 import scipy.sparse as sp
 
 import lbarn
-from lbarn import LBARN, tuning
-from lbarn.bits import pack
-from lbarn.conditional import Boosting, Conditional
-from lbarn.selection import select
-from lbarn.training import Data, Sample
+from lbarn import LBARN
+from lbarn._engine.bits import pack
+from lbarn._engine.conditional import Boosting, Conditional
+from lbarn._models import tuning
+from lbarn._training.jobs import Data, Sample
+from lbarn._training.selection import select
 from networks import assert_same_network, rows, still_rising
 
 pytestmark = still_rising

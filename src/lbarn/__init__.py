@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lbarn import datasets
     from lbarn._core import simd_path
+    from lbarn._models.classifier import LBARNClassifier
+    from lbarn._models.ensemble import LBARNEnsemble
+    from lbarn._models.imputer import LBARNImputer
+    from lbarn._models.lbarn import LBARN
+    from lbarn._models.opening import load
+    from lbarn._models.tuning import tune
     from lbarn.anomalies import LBARNOutlierDetector
-    from lbarn.classifier import LBARNClassifier
-    from lbarn.ensemble import LBARNEnsemble
     from lbarn.errors import CheckpointError, CompressedDataError, DatasetError, ModelFileError
-    from lbarn.imputer import LBARNImputer
-    from lbarn.network import LBARN
-    from lbarn.opening import load
     from lbarn.synthesis import fidelity
-    from lbarn.tuning import tune
 
 __all__ = [
     "LBARN",
@@ -38,19 +38,19 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "LBARN": "network",
+    "LBARN": "_models.lbarn",
     "CheckpointError": "errors",
     "CompressedDataError": "errors",
     "DatasetError": "errors",
-    "LBARNClassifier": "classifier",
-    "LBARNEnsemble": "ensemble",
-    "LBARNImputer": "imputer",
+    "LBARNClassifier": "_models.classifier",
+    "LBARNEnsemble": "_models.ensemble",
+    "LBARNImputer": "_models.imputer",
     "LBARNOutlierDetector": "anomalies",
     "ModelFileError": "errors",
     "fidelity": "synthesis",
-    "load": "opening",
+    "load": "_models.opening",
     "simd_path": "_core",
-    "tune": "tuning",
+    "tune": "_models.tuning",
 }
 _MODULES = ("anomalies", "baselines", "datasets", "plots", "report", "synthesis")  # reached as lbarn.NAME
 

@@ -12,10 +12,10 @@ from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
-from lbarn.density import BinaryDensity
-from lbarn.network import LBARN
-from lbarn.rows import complete_chunks, take_rows
-from lbarn.table import read_table
+from lbarn._models.density import BinaryDensity
+from lbarn._models.lbarn import LBARN
+from lbarn._tables.rows import complete_chunks, take_rows
+from lbarn._tables.table import read_table
 
 __all__ = ["Anomaly", "LBARNOutlierDetector", "SurprisingBit", "explain"]
 

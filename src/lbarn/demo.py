@@ -16,7 +16,7 @@ from sklearn.model_selection import train_test_split
 
 from lbarn import LBARN, simd_path
 from lbarn.baselines import IndependentBits, SingleTreeNetwork
-from lbarn.report import write_report
+from lbarn.report.page import write_report
 
 __all__ = ["run"]
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lbarn.autoregressive import AutoregressiveNetwork
-from lbarn.classifier import LBARNClassifier
-from lbarn.conditional import LOG_ODDS_UNIT, Trees
-from lbarn.ensemble import LBARNEnsemble
+from lbarn._engine.conditional import LOG_ODDS_UNIT, Trees
+from lbarn._models.autoregressive import AutoregressiveNetwork
+from lbarn._models.classifier import LBARNClassifier
+from lbarn._models.ensemble import LBARNEnsemble
 
 __all__ = ["column_lines", "describe", "describe_column", "lines", "tree_lines"]
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from lbarn import evaluation
-from lbarn.autoregressive import AutoregressiveNetwork
-from lbarn.rows import complete_chunks
-from lbarn.table import read_table
+from lbarn._models.autoregressive import AutoregressiveNetwork
+from lbarn._network import evaluation
+from lbarn._tables.rows import complete_chunks
+from lbarn._tables.table import read_table
 
 __all__ = ["Fidelity", "fidelity", "reconstruct"]
 

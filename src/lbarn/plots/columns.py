@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from lbarn.rows import complete_chunks
+from lbarn._tables.rows import complete_chunks
 
 __all__ = ["checked_bits", "checked_shape", "column_names", "find_column", "shortened"]
 

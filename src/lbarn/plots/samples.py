@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import pairwise_distances_argmin
 
+from lbarn._tables.rows import complete_chunks
+from lbarn._tables.table import read_table
 from lbarn.plots.columns import checked_bits, checked_shape
 from lbarn.plots.display import Display, draw_rows, strips_size
-from lbarn.rows import complete_chunks
-from lbarn.table import read_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

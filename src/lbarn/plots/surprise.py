@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lbarn._tables.rows import take_rows
 from lbarn.plots.columns import checked_bits, checked_shape, column_names, shortened
 from lbarn.plots.display import Display, bars_size, bit_colours, draw_bars, draw_map, map_size
-from lbarn.rows import take_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,0 +1,1 @@
+"""Packed bits and one boosted conditional."""

@@ -1,0 +1,421 @@
+"""``lbarn.tune``: a network whose parameters were chosen on the validation rows, within a time that the user gives.
+
+Dimensions are independent problems, so a setting is tried on a part of them, with few rounds at a high learning rate. What
+is left of the time goes into the network itself, with as low a learning rate as it allows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from numbers import Real
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from lbarn._engine.conditional import Boosting, Conditional
+from lbarn._models.lbarn import LBARN
+from lbarn._training.auto import LEAF_GRID, curves, is_rising, padded
+from lbarn._training.jobs import Data, Sample, train_network
+from lbarn._training.selection import select
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+__all__ = ["cross_validated", "tune"]
+
+Setting = dict[str, Any]
+Trial = dict[str, Any]
+
+# Neighbours in a grid are alike: the search goes along one as long as that helps.
+GRID: dict[str, tuple[Any, ...]] = {
+    "max_leaf_nodes": LEAF_GRID,
+    "split_bits": (2, 3, 4, 6),
+    "max_features": (0.25, 0.5, 1.0),
+    "init": ("half", "linear"),
+    "l2_regularization": (0.0, 0.1, 1.0, 3.0),
+}
+START: Setting = {
+    "max_leaf_nodes": 16,
+    "split_bits": 3,
+    "max_features": 1.0,
+    "init": "half",
+    "l2_regularization": 0.0,
+}
+# Along the grids. More leaves often want more noise beside them, so some steps go along two at once.
+STEPS: tuple[dict[str, int], ...] = (
+    *({name: step} for name in GRID for step in (1, -1)),
+    {"max_leaf_nodes": 1, "split_bits": -1},
+    {"max_leaf_nodes": 1, "max_features": -1},
+    {"split_bits": -1, "max_features": -1},
+)
+RATES = (0.1, 0.2, 0.5, 1.0)
+ROUNDS = 200  # of a trial
+MOST_ROUNDS = 1000  # of the network
+START_ROUNDS = 200  # added where there is a linear start
+SELECTIONS = ("individual", "common", "linearized")
+
+_FOLDS = 5
+_SHARE_OF_TRIALS = 0.4  # of the time
+_EXPECTED_TRIALS = 30
+_FIRST_DIMENSIONS = 8  # to see how long a trial takes
+_MORE_DIMENSIONS = 4  # times as many as before
+_REFIT = 1.3  # how much longer a fit takes with it
+_SAFETY = 0.75
+_SHOWN = 15  # trials, the last ones and the best: a taller table does not fit into a terminal
+_TINY = np.finfo(float).tiny
+_REPEATS = 50  # of settings already tried, after which there is nothing left to try
+
+
+def tune(
+    X: Any,
+    X_val: Any = None,
+    *,
+    minutes: float,
+    effort: str = "fast",
+    random_state: int | np.random.RandomState | None = None,
+    sample_weight: ArrayLike | None = None,
+    sample_weight_val: ArrayLike | None = None,
+    validation_fraction: float = 0.2,
+    binarize: float | None = None,
+    n_jobs: int | None = None,
+    verbose: int = 1,
+) -> LBARN:
+    """A network with the leaves, learning rate, split bits, regularisation, start and selection that validate best.
+
+    Parameters
+    ----------
+    X : table of 0 and 1
+    X_val : table like X, optional
+        Rows to choose on; else ``validation_fraction`` of ``X`` is held out.
+    minutes : float
+        How long all of it may take: up to two fifths for trials, the rest for the network.
+    effort : {"fast", "thorough"}, default="fast"
+        One parameter after the other, on a part of the columns and then on more; or after that all together, by optuna, as long
+        as there is time for trials.
+    random_state : int, RandomState instance or None, default=None
+        The trials depend on it and on how many there is time for.
+    sample_weight, sample_weight_val, validation_fraction, binarize, n_jobs : as for :class:`lbarn.LBARN`
+    verbose : int, default=1
+        Show a table of the trials as they come.
+
+    Returns
+    -------
+    LBARN
+        Fitted, and refitted on training and validation rows together. ``trials_`` is a list with what was tried:
+        parameters, ``valid_log_likelihood`` (cross-validated over the validation rows, of all columns by what was seen on
+        ``n_dimensions`` of them) and ``seconds``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import lbarn
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.integers(0, 2, (300, 5))
+    >>> X[:, 4] = X[:, 0] & X[:, 1]
+    >>> model = lbarn.tune(X, minutes=0.02, random_state=0, verbose=0)
+    >>> model.max_leaf_nodes in {trial["max_leaf_nodes"] for trial in model.trials_}
+    True
+    """
+    if isinstance(minutes, bool) or not isinstance(minutes, Real) or not 0 < minutes < float("inf"):
+        raise ValueError(f"minutes must be a number above 0; got {minutes!r}")
+    if effort not in ("fast", "thorough"):
+        raise ValueError(f"effort must be 'fast' or 'thorough'; got {effort!r}")
+    optuna = _optuna() if effort == "thorough" else None
+    start = monotonic()
+    if not isinstance(random_state, (int, np.integer)):
+        random_state = int(check_random_state(random_state).randint(2**31 - 1))
+    model = LBARN(
+        validation_fraction=validation_fraction,
+        binarize=binarize,
+        n_jobs=n_jobs,
+        random_state=int(random_state),
+        verbose=verbose,
+        refit=True,
+    )
+    data = _data(model, X, X_val, sample_weight, sample_weight_val)
+    with _shown(verbose) as show:
+        trials = _Trials(data, start + _SHARE_OF_TRIALS * 60 * minutes, n_jobs, show)
+        trials.begin()
+        try:
+            trials.climb_higher()
+            if optuna is not None:
+                trials.explore(optuna, model.seed_)
+        except _TimeIsUp:
+            pass
+    best = trials.best
+    left = start + 60 * minutes - monotonic()
+    rounds = _affordable_rounds(left, best, data.train.bits.n_columns)
+    rate = min(1.0, best["learning_rate"] * ROUNDS / rounds)
+    rounds += _start_rounds(best)
+    model.set_params(**_setting(best), max_iter=rounds, learning_rate=rate)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the time says how many rounds there are
+        model.fit(X, X_val=X_val, sample_weight=sample_weight, sample_weight_val=sample_weight_val)
+    judged = cross_validated(model._trained, data.valid, rounds, n_jobs)
+    selection = max(judged, key=lambda method: judged[method])
+    model.set_params(selection=selection).select(selection)
+    model.trials_ = trials.done
+    return model
+
+
+def _data(model: LBARN, X: Any, X_val: Any, *weights: ArrayLike | None) -> Data:
+    """The rows as ``model.fit`` will see them."""
+    model._validate_params()
+    table, table_val, weight, weight_val = model._read_all(X, X_val, *weights)
+    model.seed_ = int(check_random_state(model.random_state).randint(2**31 - 1))
+    given = np.arange(table.n_columns)
+    packed_val = None if table_val is None else table_val.pack(given)
+    return Data(*model._split(table.pack(given), packed_val, weight, weight_val), model.seed_)
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError as error:
+        raise ImportError("effort='thorough' needs optuna: pip install 'lbarn[tune]'; or use effort='fast'") from error
+    return optuna
+
+
+def _affordable_rounds(seconds: float, trial: Trial, n_columns: int) -> int:
+    """How many rounds a fit of all columns has time for."""
+    per_round = max(trial["seconds"], 1e-3) / trial["max_iter"] * n_columns / trial["n_dimensions"] * _REFIT
+    if trial["init"] != "half":
+        per_round /= 2  # it was trained twice
+    return int(np.clip(_SAFETY * seconds / per_round - _start_rounds(trial), ROUNDS // 10, MOST_ROUNDS))
+
+
+def _start_rounds(setting: Setting) -> int:
+    return 0 if setting["init"] == "half" else START_ROUNDS
+
+
+def cross_validated(
+    conditionals: list[Conditional], valid: Sample, max_iter: int, n_jobs: int | None = None
+) -> dict[str, float]:
+    """How well every selection does on validation rows other than those it selects on, in nats per row.
+
+    The rows are cut into a few parts; the numbers of trees are chosen on all but one of them and judged on that one. On the
+    rows that it looks at, individual selection is always best.
+    """
+    n = valid.bits.n_rows
+    parts = [valid.take(np.arange(k, n, _FOLDS)) for k in range(min(_FOLDS, n))]
+    for part in parts:
+        part.bits.columns  # noqa: B018  transposed once, before the threads share them
+    found = Parallel(n_jobs=n_jobs, require="sharedmem")(
+        delayed(_sums)(conditional, parts, max_iter) for conditional in conditionals
+    )
+    sums, mass = (
+        np.stack(arrays, axis=1) for arrays in zip(*found)
+    )  # (parts, dimensions, rounds), (parts, dimensions)
+    total = np.maximum(mass.sum(axis=0), _TINY)
+    train_curves, _ = curves(conditionals, max_iter)
+
+    def value(method: str) -> float:
+        judged = np.zeros(len(conditionals))
+        for p in range(len(parts)):
+            others = (sums.sum(axis=0) - sums[p]) / np.maximum(total - mass[p], _TINY)[:, None]
+            judged += sums[p, np.arange(len(judged)), select(method, train_curves, others)]
+        return float((judged / total).sum())
+
+    return {method: value(method) for method in SELECTIONS}
+
+
+def _sums(conditional: Conditional, parts: list[Sample], max_iter: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """In every part, the summed log-likelihood after 0, 1, ... trees, and the weight of the rows."""
+    sums, mass = np.zeros((len(parts), max_iter + 1)), np.zeros(len(parts))
+    for p, part in enumerate(parts):
+        weight = part.weight_for(conditional.position)
+        mass[p] = part.bits.n_rows if weight is None else weight.sum()
+        if mass[p] > 0:
+            sums[p] = mass[p] * padded(conditional.curve(part.bits, weight), max_iter)
+    return sums, mass
+
+
+def _setting(trial: Trial) -> Setting:
+    """What of a trial was chosen."""
+    return {name: trial[name] for name in GRID}
+
+
+def _moved(setting: Setting, step: dict[str, int]) -> Setting | None:
+    """The setting after a step; None beyond the end of a grid."""
+    moved = _setting(setting)
+    for name, by in step.items():
+        i = GRID[name].index(setting[name]) + by
+        if not 0 <= i < len(GRID[name]):
+            return None
+        moved[name] = GRID[name][i]
+    return moved
+
+
+def _best(trials: list[Trial]) -> Trial:
+    return max(trials, key=lambda trial: trial["valid_log_likelihood"])
+
+
+class _TimeIsUp(Exception):
+    pass
+
+
+class _Trials:
+    """Settings tried on a part of the dimensions, always the same part, until the time is up."""
+
+    def __init__(self, data: Data, deadline: float, n_jobs: int | None, show: Callable[[list[Trial]], None]) -> None:
+        self.data, self.deadline, self.n_jobs, self.show = data, deadline, n_jobs, show
+        self.n_columns = data.train.bits.n_columns
+        self.shuffled = np.random.default_rng(0).permutation(self.n_columns).tolist()
+        self.learning_rate = RATES[0]
+        self.done: list[Trial] = []
+
+    @property
+    def current(self) -> list[Trial]:
+        """Those that compare: on the dimensions that are tried now."""
+        return [trial for trial in self.done if trial["n_dimensions"] == len(self.positions)]
+
+    @property
+    def best(self) -> Trial:
+        return _best(self.current)
+
+    def begin(self) -> None:
+        """Find how many dimensions there is time for, and the lowest learning rate that is high enough."""
+        self.positions = self.shuffled[:_FIRST_DIMENSIONS]
+        start = monotonic()
+        trained = self._train(START, self.data)
+        seconds = monotonic() - start
+        at_a_time = (self.deadline - monotonic()) / _EXPECTED_TRIALS / max(seconds, 1e-3)
+        n = int(np.clip(at_a_time * len(self.positions), len(self.positions), self.n_columns))
+        for rate in RATES:
+            self.learning_rate = rate
+            if rate != RATES[0]:
+                trained = self._train(START, self.data)
+            if not is_rising(curves(trained, ROUNDS)[1]) or monotonic() > self.deadline:
+                break
+        self.positions = self.shuffled[: n if 2 * n < self.n_columns else None]
+        self._try(START, limited=False)
+
+    def climb_higher(self) -> None:
+        """Climb, and again from there on more of the dimensions, until it was on all of them."""
+        self.climb()
+        while len(self.positions) < self.n_columns:
+            best = self.best
+            self.positions = self.shuffled[: _MORE_DIMENSIONS * len(self.positions)]
+            try:
+                self._try(_setting(best))
+            except _TimeIsUp:
+                self.positions = self.positions[: best["n_dimensions"]]
+                raise
+            self.climb()
+
+    def climb(self) -> None:
+        """One step after the other, each as often as it helps, until none does."""
+        tried, next_one = 0, 0
+        while tried < len(STEPS):
+            best = self.best
+            setting = _moved(best, STEPS[next_one])
+            if setting is not None:
+                self._try(setting)
+            if self.best is best:
+                tried, next_one = tried + 1, (next_one + 1) % len(STEPS)
+            else:
+                tried = 0
+
+    def explore(self, optuna: Any, seed: int) -> None:
+        """All parameters together, by a tree-structured Parzen estimator that knows what was tried before."""
+        distributions = {name: optuna.distributions.CategoricalDistribution(grid) for name, grid in GRID.items()}
+        shown = optuna.logging.get_verbosity()
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        try:
+            study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
+            for trial in self.current:
+                known = optuna.trial.create_trial(
+                    params=_setting(trial), distributions=distributions, value=trial["valid_log_likelihood"]
+                )
+                study.add_trial(known)
+            repeats = 0
+            while repeats < _REPEATS:
+                asked = study.ask(distributions)
+                n = len(self.done)
+                study.tell(asked, self._try(asked.params)["valid_log_likelihood"])
+                repeats = repeats + 1 if len(self.done) == n else 0
+        finally:
+            optuna.logging.set_verbosity(shown)
+
+    def _try(self, setting: Setting, *, limited: bool = True) -> Trial:
+        for trial in self.current:
+            if all(trial[name] == value for name, value in setting.items()):
+                return trial
+        start, rounds = monotonic(), ROUNDS + _start_rounds(setting)
+        values = np.zeros(len(SELECTIONS))
+        for data, judging, share in self._judgements(setting):
+            conditionals = self._train(setting, data, limited=limited)
+            judged = cross_validated(conditionals, judging, rounds, self.n_jobs)
+            values += share * np.array([judged[method] for method in SELECTIONS])
+        seconds = monotonic() - start
+        trial = {
+            **setting,
+            "learning_rate": self.learning_rate,
+            "max_iter": rounds,
+            "selection": SELECTIONS[int(values.argmax())],
+            "valid_log_likelihood": float(values.max()) * self.n_columns / len(self.positions),
+            "n_dimensions": len(self.positions),
+            "seconds": seconds,
+        }
+        self.done.append(trial)
+        self.show(self.done)
+        return trial
+
+    def _judgements(self, setting: Setting) -> list[tuple[Data, Sample, float]]:
+        """What to train and validate on, what to judge on, and how much that counts.
+
+        Where validation says how long the start is, its rows cannot judge the result: halves of them take turns.
+        """
+        valid = self.data.valid
+        n = valid.bits.n_rows
+        if setting["init"] == "half" or n < 2:
+            return [(self.data, valid, 1.0)]
+        halves = [valid.take(np.arange(k, n, 2)) for k in (0, 1)]
+        return [
+            (replace(self.data, valid=one), other, other.bits.n_rows / n) for one, other in (halves, reversed(halves))
+        ]
+
+    def _train(self, setting: Setting, data: Data, *, limited: bool = False) -> list[Conditional]:
+        def stop_in_time() -> None:
+            if limited and monotonic() > self.deadline:
+                raise _TimeIsUp
+
+        rounds = ROUNDS + _start_rounds(setting)
+        how = replace(Boosting(learning_rate=self.learning_rate, max_iter=rounds), **setting)
+        stop_in_time()
+        trained = train_network(self.positions, how, data, n_jobs=self.n_jobs, progress=stop_in_time)
+        return [trained[position] for position in sorted(trained)]
+
+
+@contextmanager
+def _shown(verbose: int) -> Iterator[Callable[[list[Trial]], None]]:
+    """A function that shows all trials so far, in a table that grows."""
+    if not verbose:
+        yield lambda trials: None
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(console=Console(stderr=True)) as live:
+        yield lambda trials: live.update(_table(trials), refresh=True)
+
+
+def _table(trials: list[Trial]) -> RichTable:
+    from rich.table import Table
+
+    table = Table("leaves", "bits", "features", "start", "L2", "selection", "columns", "nats a row")
+    best = _best([trial for trial in trials if trial["n_dimensions"] == trials[-1]["n_dimensions"]])
+    shown = [trial for trial in trials[:-_SHOWN] if trial is best] + trials[-_SHOWN:]
+    for trial in shown:
+        values = [trial[name] for name in (*GRID, "selection")]
+        numbers = str(trial["n_dimensions"]), f"{trial['valid_log_likelihood']:.3f}"
+        table.add_row(*map(str, values), *numbers, style="bold" if trial is best else None)
+    return table

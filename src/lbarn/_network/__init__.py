@@ -1,0 +1,1 @@
+"""The trained network: what it says of rows, and its file."""

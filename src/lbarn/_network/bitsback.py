@@ -1,0 +1,153 @@
+"""Lossless compression under a mixture of networks, in as few bits as the mixture's own likelihood asks for.
+
+A mixture has no conditionals of its own. A row can be coded under any member, whose number is coded too, but that wastes
+what the other members think of the row: -log w_k p_k(x) is more than -log p(x). Bits back (Frey and Hinton, 1996) gets
+the waste back. The coder is a stack, so the member is *decoded* from what lies there already, with the probabilities
+P(member | x): that takes log 1 / P(member | x) bits off. The decoder, once it knows the row, knows these probabilities too,
+and puts the bits back.
+
+Rows go through in groups, each as large as all before it, so that there is enough on the stack where a row takes more bits
+than a choice of a member. The first group finds nothing there, and decoding from an empty stack gives symbol 0: members are
+numbered from the likeliest down, row by row.
+
+The probabilities are whole numbers made of whole numbers (the members' log-likelihoods) by operations that IEEE defines to
+the last bit: every machine decodes what another encoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import constriction
+import numpy as np
+from numpy.typing import NDArray
+
+from lbarn._engine.bits import PackedBits, pack
+from lbarn._engine.conditional import probabilities
+from lbarn._network.codec import OTHER_ROWS, PRECISION, Codec, cut, new_digest, opened, sealed, threads
+from lbarn.errors import CompressedDataError
+
+__all__ = ["MixtureCodec"]
+
+_FIRST_ROWS = 16  # of the first group: part of the format
+_LEAST = 20 << 20  # log-likelihood by which a member may fall behind, in units of 2^-20: beyond, it does not matter
+
+
+class MixtureCodec:
+    """Turns rows into bytes and back under a mixture.
+
+    ``log_likelihoods`` gives log p(x) under every member, shape (K, n), in units of 2^-30, for rows with the columns in
+    their own order.
+    """
+
+    def __init__(
+        self,
+        codecs: Sequence[Codec],
+        weights: NDArray[np.float64],
+        log_likelihoods: Callable[[PackedBits], NDArray[np.int64]],
+        n_jobs: int | None,
+    ) -> None:
+        self._codecs = codecs
+        self._prior = _whole(weights[:, None])[:, 0]
+        self._log_likelihoods = log_likelihoods
+        self._n_jobs = n_jobs
+
+    def compress(self, chunks: Iterable[PackedBits]) -> bytes:
+        """Rows with the columns in their own order, as they come, in one container."""
+        coder = constriction.stream.stack.AnsCoder()
+        n_rows, digest = 0, new_digest(16)
+        D = len(self._codecs[0].order)
+        with threads(self._n_jobs) as submit:
+            for rows in cut(chunks, self._group_sizes()):
+                bits = PackedBits(rows, D)
+                n_rows += bits.n_rows
+                digest.update(rows.tobytes())
+                ranked, posterior = self._posterior(bits)
+                member = np.take_along_axis(ranked, _pop(coder, posterior)[:, None], axis=1)[:, 0]
+                for k, codec in enumerate(self._codecs):
+                    if (member == k).any():
+                        codec.push(coder, bits.take(np.flatnonzero(member == k)).permuted(codec.order), submit)
+                _push(coder, member, self._priors(len(member)))
+        return sealed(self.fingerprint(), n_rows, digest.digest(), coder)
+
+    def decompress(self, data: Any) -> NDArray[np.uint8]:
+        """The rows in a container, each bit a byte."""
+        n_rows, checksum, coder = opened(data, self.fingerprint())
+        groups = []
+        with threads(self._n_jobs) as submit:
+            for size in reversed(self._sizes_of(n_rows)):
+                member = _pop(coder, self._priors(size))
+                X = np.empty((size, len(self._codecs[0].order)), np.uint8)
+                for k, codec in reversed(list(enumerate(self._codecs))):
+                    if (member == k).any():
+                        X[member == k] = codec.pop(coder, int(np.count_nonzero(member == k)), submit)
+                bits = pack(X)
+                ranked, posterior = self._posterior(bits)
+                _push(coder, np.argmax(ranked == member[:, None], axis=1), posterior)
+                groups.append(bits)
+        groups.reverse()
+        digest = new_digest(16)
+        for bits in groups:
+            digest.update(bits.rows.tobytes())
+        if not coder.is_empty() or digest.digest() != checksum:
+            raise CompressedDataError(OTHER_ROWS)
+        return PackedBits.concatenate(groups).unpack()
+
+    def fingerprint(self) -> bytes:
+        """Of the members and their weights."""
+        digest = new_digest(16)
+        digest.update(self._prior.astype("<i8").tobytes())
+        for codec in self._codecs:
+            digest.update(codec.fingerprint())
+        return digest.digest()
+
+    def _group_sizes(self) -> Iterator[int]:
+        total = 0
+        while True:
+            size = min(total or _FIRST_ROWS, self._codecs[0].group_rows)
+            yield size
+            total += size
+
+    def _sizes_of(self, n_rows: int) -> list[int]:
+        sizes = []
+        for size in self._group_sizes():
+            sizes.append(min(size, n_rows))
+            n_rows -= sizes[-1]
+            if n_rows == 0:
+                break
+        return sizes
+
+    def _priors(self, n: int) -> NDArray[np.float64]:
+        return np.tile(self._prior.astype(np.float64), (n, 1))
+
+    def _posterior(self, bits: PackedBits) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """For every row, the members from the likeliest down, and their P(member | x) as weights that sum to 2^24."""
+        log_p = self._log_likelihoods(bits)
+        behind = np.minimum((log_p.max(axis=0) - log_p) >> 10, _LEAST).astype(np.int32)
+        p = np.stack([probabilities(-row) for row in behind])
+        weights = _whole(self._prior[:, None] * (p / ((1 << 30) - p)))  # p / (1 - p) is the exponential of log-odds
+        ranked = np.argsort(-weights, axis=0, kind="stable")
+        ordered = np.take_along_axis(weights, ranked, axis=0)
+        return ranked.T, np.ascontiguousarray(ordered.T, np.float64)
+
+
+def _whole(weights: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Every column as whole numbers that sum to 2^24, as the coder wants them; it never takes a 0 for impossible."""
+    total = sum(weights)  # one row after the other: the order in which NumPy would add is not the same everywhere
+    whole = np.floor(weights / total * (1 << PRECISION)).astype(np.int64)
+    whole[np.argmax(whole, axis=0), np.arange(whole.shape[1])] += (1 << PRECISION) - whole.sum(axis=0)
+    return whole
+
+
+def _pop(coder: Any, weights: NDArray[np.float64]) -> NDArray[np.intp]:
+    """One symbol per row of weights; where there is only one, the coder needs no telling, and would refuse it."""
+    if weights.shape[1] == 1:
+        return np.zeros(len(weights), np.intp)
+    return coder.decode(constriction.stream.model.Categorical(perfect=False), weights).astype(np.intp)
+
+
+def _push(coder: Any, symbols: NDArray[np.intp], weights: NDArray[np.float64]) -> None:
+    """Undoes ``_pop``."""
+    if weights.shape[1] > 1:
+        coder.encode_reverse(symbols.astype(np.int32), constriction.stream.model.Categorical(perfect=False), weights)

@@ -1,0 +1,273 @@
+"""Lossless compression: rows entropy-coded under the probabilities that a network gives their bits.
+
+A container is a header, one stream of 32-bit words (little endian) and a checksum of both:
+
+    magic 6 | version 2 | model's fingerprint 16 | rows 8 | checksum of the rows' bits 16 | stream 4 k | checksum 8
+
+Probabilities are integers from integers, so every machine and SIMD path decodes what another encoded. The coder is
+constriction's asymmetric numeral system, a stack: the encoder goes through groups of rows forwards and, within a group,
+through positions backwards; the decoder goes the other way and meets each bit after those it depends on. One stream for
+all groups, so that nothing is added per group.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice, repeat
+from typing import Any
+
+import constriction
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+
+from lbarn import _core
+from lbarn._engine.bits import MAX_ROWS, PackedBits
+from lbarn._engine.conditional import Conditional, Trees, probabilities
+from lbarn.errors import CompressedDataError
+
+__all__ = ["PRECISION", "Codec", "cut", "new_digest", "opened", "sealed", "threads"]
+
+VERSION = 1
+PRECISION = 24  # bits of the coder's probabilities
+
+_MAGIC = b"LBARNz"
+_HEADER = struct.Struct("<6sH16sQ16s")
+_CHECKSUM_BYTES = 8
+
+_BLOCK_ROWS = 4096  # evaluated in one call; a multiple of 8, or the checksum of the bits would depend on it
+_GROUP_ROWS = 65_536  # coded position by position: part of the format, as is the next line
+_GROUP_BITS = 2**29
+
+OTHER_ROWS = "the compressed data is damaged: it does not decode to the rows that went in"
+
+_Task = Callable[[], NDArray[np.float64]]
+Submit = Callable[..., _Task]
+
+
+@dataclass
+class _Block:
+    """A few thousand rows as column bit vectors, in network order; a decoder fills them in one after the other."""
+
+    columns: NDArray[np.uint64]
+    n_rows: int
+
+    @classmethod
+    def of(cls, rows: NDArray[np.uint8], n_columns: int) -> _Block:
+        return cls(_core.transpose(rows, n_columns), len(rows))
+
+    @classmethod
+    def blank(cls, n_rows: int, n_columns: int) -> _Block:
+        return cls(np.zeros((n_columns, _core.column_words(n_rows)), np.uint64), n_rows)
+
+    @property
+    def packed(self) -> NDArray[np.uint8]:
+        """The columns without their padding, eight rows to a byte."""
+        return self.columns.view(np.uint8)[:, : -(-self.n_rows // 8)]
+
+    def __getitem__(self, position: int) -> NDArray[np.int32]:
+        bits = np.unpackbits(self.packed[position], count=self.n_rows, bitorder="little")
+        return bits.astype(np.int32)
+
+    def __setitem__(self, position: int, bits: NDArray[np.int32]) -> None:
+        self.packed[position] = np.packbits(bits.astype(np.uint8), bitorder="little")
+
+    def weights(self, trees: Trees) -> NDArray[np.float64]:
+        """Of a 0 and of a 1 for every row: whole numbers of at least 1 that sum to 2^24.
+
+        constriction scales them by (2^24 - 2) / 2^24 and rounds down. A double holds that product exactly, so the result
+        is the same wherever it is computed.
+        """
+        log_odds = _core.log_odds(self.columns, self.n_rows, trees.splits, trees.values, trees.offsets)
+        shift = 30 - PRECISION
+        ones = np.clip((probabilities(log_odds) + (1 << shift - 1)) >> shift, 1, (1 << PRECISION) - 1)
+        return np.stack([(1 << PRECISION) - ones, ones], axis=1).astype(np.float64)
+
+
+class Codec:
+    """Turns rows into bytes and back under one network, whose ``conditionals`` and ``n_trees`` go by position."""
+
+    def __init__(
+        self,
+        conditionals: Sequence[Conditional],
+        n_trees: Sequence[int] | NDArray[np.intp],
+        order: NDArray[np.intp],
+        n_jobs: int | None,
+    ) -> None:
+        self._trees = [conditional.trees.head(count) for conditional, count in zip(conditionals, n_trees)]
+        self.order = order
+        self._n_jobs = n_jobs
+
+    def compress(self, chunks: Iterable[PackedBits]) -> bytes:
+        """Rows in network order, as they come, in one container."""
+        coder = constriction.stream.stack.AnsCoder()
+        n_rows, bits = 0, new_digest(16)
+        blocks = (_Block.of(rows, len(self._trees)) for rows in cut(chunks, repeat(_BLOCK_ROWS)))
+        with threads(self._n_jobs) as submit:
+            while group := list(islice(blocks, self.group_rows // _BLOCK_ROWS)):
+                n_rows += sum(block.n_rows for block in group)
+                bits.update(_packed(group))
+                self._encode(coder, group, submit)
+        return sealed(self.fingerprint(), n_rows, bits.digest(), coder)
+
+    def decompress(self, data: Any) -> NDArray[np.uint8]:
+        """The rows in a container, columns as they were given, each bit a byte."""
+        n_rows, checksum, coder = opened(data, self.fingerprint())
+        groups = []
+        with threads(self._n_jobs) as submit:
+            for start in range(0, n_rows, self.group_rows)[::-1]:
+                groups.append(self._decode(coder, min(self.group_rows, n_rows - start), submit))
+        groups.reverse()
+        bits = new_digest(16)
+        for group in groups:
+            bits.update(_packed(group))
+        if not coder.is_empty() or bits.digest() != checksum:
+            raise CompressedDataError(OTHER_ROWS)
+        return self._unpacked([block for group in groups for block in group])
+
+    def push(self, coder: Any, bits: PackedBits, submit: Submit) -> None:
+        """Put a group of rows in network order, at most ``group_rows``, on a coder's stack."""
+        self._encode(coder, [_Block.of(rows, bits.n_columns) for rows in cut([bits], repeat(_BLOCK_ROWS))], submit)
+
+    def pop(self, coder: Any, n_rows: int, submit: Submit) -> NDArray[np.uint8]:
+        """Take the group of rows that was put there last, columns as they were given, each bit a byte."""
+        return self._unpacked(self._decode(coder, n_rows, submit))
+
+    def fingerprint(self) -> bytes:
+        """Of what determines the probabilities, and nothing else: the order and the selected trees."""
+        digest = new_digest(16)
+        digest.update(self.order.astype("<u4").tobytes())
+        for trees in self._trees:
+            digest.update(len(trees).to_bytes(8, "little"))
+            digest.update(trees.offsets.astype("<i8", copy=False).tobytes())
+            digest.update(trees.splits.astype("<u2", copy=False).tobytes())
+            digest.update(trees.values.astype("<i4", copy=False).tobytes())
+        return digest.digest()
+
+    @property
+    def group_rows(self) -> int:
+        blocks = _GROUP_BITS // len(self._trees) // _BLOCK_ROWS
+        return min(_GROUP_ROWS, max(1, blocks) * _BLOCK_ROWS)
+
+    def _predict(
+        self, blocks: Sequence[_Block], positions: Sequence[int], submit: Submit
+    ) -> Iterator[tuple[_Block, int, NDArray[np.float64]]]:
+        """(block, position, weights) in coding order. While one block is coded, threads evaluate the others.
+
+        A decoder fills in the block's column at that position before it asks for what comes next.
+        """
+        tasks = [submit(block.weights, self._trees[positions[0]]) for block in blocks]
+        for position, following in zip(positions, [*positions[1:], None]):
+            for i, block in enumerate(blocks):
+                yield block, position, tasks[i]()
+                if following is not None:
+                    tasks[i] = submit(block.weights, self._trees[following])
+
+    def _encode(self, coder: Any, blocks: Sequence[_Block], submit: Submit) -> None:
+        model = _binary_model()
+        for block, position, weights in self._predict(blocks[::-1], range(len(self._trees))[::-1], submit):
+            coder.encode_reverse(block[position], model, weights)
+
+    def _decode(self, coder: Any, n_rows: int, submit: Submit) -> list[_Block]:
+        D, model = len(self._trees), _binary_model()
+        blocks = [_Block.blank(min(_BLOCK_ROWS, n_rows - at), D) for at in range(0, n_rows, _BLOCK_ROWS)]
+        for block, position, weights in self._predict(blocks, range(D), submit):
+            block[position] = coder.decode(model, weights)
+        return blocks
+
+    def _unpacked(self, blocks: Sequence[_Block]) -> NDArray[np.uint8]:
+        X = np.empty((sum(block.n_rows for block in blocks), len(self._trees)), np.uint8)
+        start = 0
+        for block in blocks:
+            rows = np.unpackbits(block.packed, axis=1, count=block.n_rows, bitorder="little").T
+            X[start : start + block.n_rows, self.order] = rows
+            start += block.n_rows
+        return X
+
+
+def sealed(fingerprint: bytes, n_rows: int, checksum: bytes, coder: Any) -> bytes:
+    """A container of what the coder holds; ``checksum`` is that of the rows' bits."""
+    stream = coder.get_compressed().astype("<u4").tobytes()
+    header = _HEADER.pack(_MAGIC, VERSION, fingerprint, n_rows, checksum)
+    return header + stream + _checksum(header + stream)
+
+
+def opened(container: Any, own: bytes) -> tuple[int, bytes, Any]:
+    """(number of rows, checksum of their bits, coder) of a container that is whole and made with the model ``own``."""
+    data = bytes(memoryview(container))
+    if data[: len(_MAGIC)] != _MAGIC[: len(data)]:
+        raise CompressedDataError("this is not data that lbarn has compressed")
+    if len(data) < _HEADER.size + _CHECKSUM_BYTES:
+        raise CompressedDataError(f"the compressed data is truncated: {len(data)} bytes are less than a header")
+    _, version, fingerprint, n_rows, checksum = _HEADER.unpack_from(data)
+    if version != VERSION:
+        raise CompressedDataError(f"the compressed data is of version {version}; this lbarn reads version {VERSION}")
+    content, stream = data[:-_CHECKSUM_BYTES], data[_HEADER.size : -_CHECKSUM_BYTES]
+    if data[-_CHECKSUM_BYTES:] != _checksum(content):
+        raise CompressedDataError("the compressed data is damaged or truncated: its checksum does not match")
+    if len(stream) % 4 or not 0 < n_rows <= MAX_ROWS:
+        raise CompressedDataError(f"the compressed data is damaged: {n_rows} rows in {len(stream)} bytes")
+    if fingerprint != own:
+        raise CompressedDataError(
+            f"the data was compressed with another model (fingerprint {fingerprint.hex()[:8]}, this one's is "
+            f"{own.hex()[:8]}); the trees, their selection, leaf values and order must all be the same"
+        )
+    try:
+        return n_rows, checksum, constriction.stream.stack.AnsCoder(np.frombuffer(stream, "<u4").astype(np.uint32))
+    except ValueError as error:  # a stream that no encoder ends like that
+        raise CompressedDataError(f"the compressed data is damaged ({error})") from error
+
+
+def _binary_model() -> Any:
+    """A family of two-symbol models, each given by two weights; ``perfect`` would make their rounding a search."""
+    return constriction.stream.model.Categorical(perfect=False)
+
+
+def new_digest(size: int) -> hashlib.blake2b:
+    return hashlib.blake2b(digest_size=size)
+
+
+def _checksum(content: bytes) -> bytes:
+    digest = new_digest(_CHECKSUM_BYTES)
+    digest.update(content)
+    return digest.digest()
+
+
+def _packed(group: Sequence[_Block]) -> bytes:
+    """The group's columns, one after the other; they do not depend on how it was cut into blocks."""
+    return np.hstack([block.packed for block in group]).tobytes()
+
+
+def cut(chunks: Iterable[PackedBits], sizes: Iterable[int]) -> Iterator[NDArray[np.uint8]]:
+    """The same rows in pieces of these sizes, of which there are enough."""
+    size = iter(sizes)
+    parts: list[NDArray[np.uint8]] = []
+    missing = next(size)
+    for chunk in chunks:
+        start = 0
+        while start < chunk.n_rows:
+            parts.append(chunk.rows[start : start + missing])
+            start += len(parts[-1])
+            missing -= len(parts[-1])
+            if missing == 0:
+                yield np.concatenate(parts)
+                parts, missing = [], next(size)
+    if parts:
+        yield np.concatenate(parts)
+
+
+@contextmanager
+def threads(n_jobs: int | None) -> Iterator[Submit]:
+    """Hands out calls: to threads, or to be made when their result is asked for where one job is all there may be."""
+    jobs = effective_n_jobs(n_jobs)
+    if jobs == 1:
+        yield partial
+        return
+    with ThreadPoolExecutor(jobs) as pool:
+        yield lambda function, *args: pool.submit(function, *args).result

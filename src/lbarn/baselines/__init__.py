@@ -1,0 +1,7 @@
+"""Simple density estimators to compare a network with: each has ``fit``, ``score_samples``, ``score`` and ``sample``."""
+
+from lbarn.baselines.logistic_network import LogisticNetwork
+from lbarn.baselines.mixture import BernoulliMixture
+from lbarn.baselines.trees import IndependentBits, SingleTreeNetwork
+
+__all__ = ["BernoulliMixture", "IndependentBits", "LogisticNetwork", "SingleTreeNetwork"]

@@ -1,0 +1,77 @@
+"""The command ``lbarn``: its commands, and how it ends."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Annotated
+
+import typer
+
+from lbarn.cli.anomalies import anomalies
+from lbarn.cli.compress import compress, decompress
+from lbarn.cli.demo import demo
+from lbarn.cli.fit import fit
+from lbarn.cli.impute import denoise, impute
+from lbarn.cli.inspect import inspect
+from lbarn.cli.report import report
+from lbarn.cli.sample import sample
+from lbarn.cli.score import score
+from lbarn.cli.terminal import say, show
+
+__all__ = ["app", "main"]
+
+_INTERRUPTED = 130
+
+app = typer.Typer(
+    rich_markup_mode=None,  # rich's tables cut the names of options at 80 columns
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    pretty_exceptions_enable=False,
+)
+for _command in (fit, score, sample, impute, denoise, anomalies, compress, decompress, inspect, report, demo):
+    app.command()(_command)
+
+
+@app.callback(invoke_without_command=True)
+def _lbarn(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Learn the joint distribution of binary variables, and use it.
+
+    \b
+    lbarn fit train.csv -o model.lbarn
+    lbarn score model.lbarn test.csv --mean
+    lbarn sample model.lbarn -n 1000 | lbarn score model.lbarn -
+    lbarn report model.lbarn --data test.csv -o report.html
+    """
+    if version:
+        from lbarn import __version__
+
+        show(f"lbarn {__version__}")
+    elif context.invoked_subcommand is None:
+        show(context.get_help())
+
+
+def main() -> None:
+    """Run the command line. What is wrong with the input is told in one line, with exit code 2; Ctrl-C is 130."""
+    warnings.simplefilter("ignore")  # what a user should know is said in the terms of the command line
+    try:
+        status = app(prog_name="lbarn", standalone_mode=False)
+    except typer.TyperException as error:
+        context = getattr(error, "ctx", None)
+        status = _refuse(error.format_message() + (f" (see {context.command_path} --help)" if context else ""))
+    except ImportError as error:
+        status = _refuse(str(error) if "pip install" in str(error) else f"{error}; pip install 'lbarn[all]'")
+    except MemoryError as error:
+        status = _refuse(f"not enough memory ({error})")
+    except (ValueError, OSError) as error:
+        status = _refuse(str(error))
+    if status == _INTERRUPTED:
+        say("lbarn: interrupted")
+    sys.exit(status)
+
+
+def _refuse(why: str) -> int:
+    say(f"lbarn: {why}")
+    return 2
