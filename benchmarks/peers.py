@@ -53,7 +53,8 @@ def log_likelihood(log_odds: NDArray[Any], y: Table) -> float:
 def train_lbarn(problem: Problem, splits: str) -> Trained:
     """Its own set-up is timed, the transposition of the bits (once for all columns of a network) is not."""
     from lbarn._engine.bits import pack
-    from lbarn._engine.conditional import LOG_ODDS_UNIT, Boosting, Conditional
+    from lbarn._engine.conditional import Boosting, Conditional
+    from lbarn._engine.trees import LOG_ODDS_UNIT
 
     how = Boosting(problem.max_leaf_nodes, problem.learning_rate, problem.n_trees, splits=splits)
     bits, none = pack(problem.table), pack(problem.table[:0])

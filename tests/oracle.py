@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lbarn._engine.conditional import LOG_ODDS_UNIT, Boosting, Trees
+from lbarn._engine.conditional import Boosting
+from lbarn._engine.trees import LOG_ODDS_UNIT, Trees
 
 Array = NDArray[np.float64]
 Splits = list[tuple[int, int]]  # (leaf, position): rows with a 1 move to a new leaf, the others stay

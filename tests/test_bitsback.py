@@ -15,7 +15,7 @@ import lbarn
 from conftest import chosen_path
 from lbarn import CompressedDataError, LBARNEnsemble, _core
 from lbarn._engine.bits import PackedBits, pack
-from lbarn._engine.conditional import log_likelihoods
+from lbarn._engine.trees import log_likelihoods
 from lbarn._network import codec
 from lbarn._network.bitsback import MixtureCodec
 from mutations import mutate_bytes

@@ -9,7 +9,8 @@ import pytest
 
 import oracle
 from lbarn._engine.bits import PackedBits, pack
-from lbarn._engine.conditional import LOG_ODDS_UNIT, UNIT, Boosting, Conditional
+from lbarn._engine.conditional import Boosting, Conditional
+from lbarn._engine.trees import LOG_ODDS_UNIT, UNIT
 
 
 @dataclass

@@ -18,7 +18,8 @@ import lbarn
 from conftest import ROOT, chosen_path
 from lbarn import LBARN, CompressedDataError, _core
 from lbarn._engine.bits import MAX_ROWS, pack
-from lbarn._engine.conditional import Conditional, Trees
+from lbarn._engine.conditional import Conditional
+from lbarn._engine.trees import Trees
 from lbarn._network import codec
 from lbarn._network.codec import Codec
 from lbarn._tables import table

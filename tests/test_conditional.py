@@ -12,7 +12,8 @@ import pytest
 import oracle
 from lbarn import _core
 from lbarn._engine.bits import PackedBits, pack
-from lbarn._engine.conditional import LOG_ODDS_UNIT, UNIT, Boosting, Conditional, Trees, log_likelihoods
+from lbarn._engine.conditional import Boosting, Conditional
+from lbarn._engine.trees import LOG_ODDS_UNIT, UNIT, Trees, log_likelihoods
 
 POSITION = 30
 VARIANTS = {

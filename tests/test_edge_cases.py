@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from lbarn._engine.bits import PackedBits, pack
-from lbarn._engine.conditional import LOG_ODDS_UNIT, UNIT, Boosting, Conditional, probabilities
+from lbarn._engine.conditional import Boosting, Conditional
+from lbarn._engine.trees import LOG_ODDS_UNIT, UNIT, probabilities
 
 MAX_LEAF = 8 << 20
 MAX_LOG_ODDS = 2**31 - 1

@@ -10,7 +10,7 @@ import pytest
 
 from lbarn import LBARNClassifier, LBARNEnsemble, inspection
 from lbarn._engine.bits import pack
-from lbarn._engine.conditional import LOG_ODDS_UNIT
+from lbarn._engine.trees import LOG_ODDS_UNIT
 from networks import quick, rows, still_rising
 
 pytestmark = still_rising

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lbarn._engine.conditional import LOG_ODDS_UNIT, UNIT, log_likelihoods, probabilities
+from lbarn._engine.trees import LOG_ODDS_UNIT, UNIT, log_likelihoods, probabilities
 
 LARGEST = 2**31 - 1  # training keeps log-odds within it, either way
 ONE = 2**30

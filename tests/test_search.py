@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lbarn._engine.conditional import Boosting, Conditional, Trees
+from lbarn._engine.conditional import Boosting, Conditional
+from lbarn._engine.trees import Trees
 from lbarn._training.auto import LEAF_GRID, RATE_LADDER, search
 from networks import assert_same_network, quick, rows, still_rising
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lbarn._engine.conditional import LOG_ODDS_UNIT, Trees
+from lbarn._engine.trees import LOG_ODDS_UNIT, Trees
 from lbarn._models.autoregressive import AutoregressiveNetwork
 from lbarn._models.classifier import LBARNClassifier
 from lbarn._models.ensemble import LBARNEnsemble

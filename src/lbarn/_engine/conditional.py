@@ -9,11 +9,9 @@ from numpy.typing import NDArray
 
 from lbarn import _core
 from lbarn._engine.bits import PackedBits
+from lbarn._engine.trees import Trees
 
-__all__ = ["LOG_ODDS_UNIT", "UNIT", "Boosting", "Conditional", "Trees", "log_likelihoods", "probabilities"]
-
-LOG_ODDS_UNIT = 2.0**-20  # leaf values and log-odds
-UNIT = 2.0**-30  # probabilities and log-likelihoods
+__all__ = ["Boosting", "Conditional"]
 
 _START_SPEED = 10  # times the learning rate, but 1 at most
 _START_PATIENCE = 50
@@ -58,33 +56,6 @@ class Boosting:
     @property
     def start_rate(self) -> float:
         return min(1.0, _START_SPEED * self.learning_rate)
-
-
-@dataclass(frozen=True)
-class Trees:
-    """Trees as flat arrays, each in the order in which its leaves were split.
-
-    A tree starts as leaf 0. Its split ``k``, ``splits[offsets[t] + k] == (leaf, position)``, takes that leaf apart: rows
-    with a 0 at that position stay, rows with a 1 move to the new leaf ``k + 1``. Leaf ``l`` of tree ``t`` has the value
-    ``values[offsets[t] + t + l]``, in units of 2^-20.
-    """
-
-    splits: NDArray[np.uint16]
-    gains: NDArray[np.float32]
-    values: NDArray[np.int32]
-    offsets: NDArray[np.int64]
-
-    @classmethod
-    def empty(cls) -> Trees:
-        return cls(np.zeros((0, 2), np.uint16), np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(1, np.int64))
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def head(self, count: int) -> Trees:
-        """The first ``count`` trees, as views."""
-        n = int(self.offsets[count])
-        return Trees(self.splits[:n], self.gains[:n], self.values[: n + count], self.offsets[: count + 1])
 
 
 @dataclass(frozen=True)
@@ -226,11 +197,6 @@ class Conditional:
         )
         return replace(self, trees=replace(trees, values=values))
 
-    def log_odds(self, bits: PackedBits, n_trees: int | None = None) -> NDArray[np.int32]:
-        """Log-odds of a 1 for every row under the first ``n_trees`` trees, in units of 2^-20."""
-        trees = self.trees if n_trees is None else self.trees.head(n_trees)
-        return _core.log_odds(bits.columns, bits.n_rows, trees.splits, trees.values, trees.offsets)
-
     def curve(self, bits: PackedBits, weight: Weights = None) -> NDArray[np.float64]:
         """Mean log-likelihood of ``bits`` after 0, 1, ... trees."""
         trees = self.trees
@@ -238,18 +204,3 @@ class Conditional:
         return _core.curve(
             bits.columns, bits.n_rows, weight, self.position, cancel, trees.splits, trees.values, trees.offsets
         )
-
-    def importance(self, n_trees: int | None = None) -> NDArray[np.float64]:
-        """Summed gain of each predictor, by position, over the first ``n_trees`` trees."""
-        trees = self.trees if n_trees is None else self.trees.head(n_trees)
-        return np.bincount(trees.splits[:, 1], weights=trees.gains, minlength=self.position).astype(np.float64)
-
-
-def log_likelihoods(log_odds: NDArray[np.int32], target: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """log P(y) per row, in units of 2^-30, for the packed column ``target``."""
-    return _core.log_likelihoods(log_odds, target)
-
-
-def probabilities(log_odds: NDArray[np.int32]) -> NDArray[np.int32]:
-    """P(1) per row, in units of 2^-30."""
-    return _core.probabilities(log_odds)

@@ -11,7 +11,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lbarn._engine.bits import PackedBits
-from lbarn._engine.conditional import UNIT, Conditional
+from lbarn._engine.conditional import Conditional
+from lbarn._engine.trees import UNIT
 from lbarn._models.density import BinaryDensity, check_counts, checked_weights
 from lbarn._network import evaluation
 from lbarn._network.codec import Codec

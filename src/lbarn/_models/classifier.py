@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted, validate_data
 
 from lbarn._engine.bits import pack
-from lbarn._engine.conditional import UNIT
+from lbarn._engine.trees import UNIT
 from lbarn._models.autoregressive import AutoregressiveNetwork, checked_weights
 from lbarn._models.lbarn import LBARN, _kind
 from lbarn._network import evaluation, modelfile

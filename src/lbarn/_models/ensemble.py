@@ -21,7 +21,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lbarn._engine.bits import PackedBits, pack
-from lbarn._engine.conditional import UNIT
+from lbarn._engine.rows import TrainingRows
+from lbarn._engine.trees import UNIT
 from lbarn._models.density import BinaryDensity, check_counts
 from lbarn._models.lbarn import LBARN, _in_order
 from lbarn._network import evaluation, modelfile
@@ -31,7 +32,6 @@ from lbarn._tables.rows import complete_chunks, hold_out, stack_rows, take_rows
 from lbarn._tables.table import Table
 from lbarn._training.auto import is_rising
 from lbarn._training.checkpoint import Checkpoint, described
-from lbarn._training.jobs import Sample
 from lbarn._training.order import scans
 from lbarn.errors import ModelFileError
 
@@ -156,7 +156,7 @@ class LBARNEnsemble(modelfile.SavedModel, BinaryDensity):
     members_: list[LBARN]
     weights_: Floats
     seed_: int
-    _validation: Sample  # to find the weights on again, as long as the model has not been through a file
+    _validation: TrainingRows  # to find the weights on again, as long as the model has not been through a file
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")
@@ -480,15 +480,15 @@ def _mixed(answers: Iterable[Answer], weights: Floats, random: np.random.RandomS
 
 def _validation_sample(
     table: Table, weight: Floats | None, table_val: Table | None, weight_val: Floats | None
-) -> Sample:
+) -> TrainingRows:
     """The validation rows as members see them, columns as given: a missing bit reads as the training rows' most common."""
     assert table_val is not None
     given = np.arange(table.n_columns)
-    sample = Sample(*table_val.pack(given), weight_val)
-    return sample if sample.missing is None else sample.filled(Sample(*table.pack(given), weight).common_values())
+    sample = TrainingRows(*table_val.pack(given), weight_val)
+    return sample if sample.missing is None else sample.filled(TrainingRows(*table.pack(given), weight).common_values())
 
 
-def _log_likelihood_before_refit(member: LBARN, sample: Sample) -> Floats:
+def _log_likelihood_before_refit(member: LBARN, sample: TrainingRows) -> Floats:
     """log p of the bits of every row that are there, by leaves that have not learned from these rows."""
     ordered = _in_order(sample, member.order_)
     conditionals, n_trees = member._trained, member._trees_by_position()

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lbarn._engine.bits import PackedBits
 from lbarn._engine.conditional import Boosting, Conditional
+from lbarn._engine.rows import TrainingData, TrainingRows
 from lbarn._models.autoregressive import AutoregressiveNetwork, checked_weights
 from lbarn._network import modelfile
 from lbarn._tables.rows import hold_out
@@ -28,9 +29,9 @@ from lbarn._tables.table import Kind
 from lbarn._training.auto import LEAF_GRID, RATE_LADDER, curves, is_rising, search, search_each
 from lbarn._training.checkpoint import Checkpoint, described
 from lbarn._training.entropy import entropy_order
-from lbarn._training.jobs import Data, Sample, refit_network, train_network
 from lbarn._training.order import ORDERS, resolve_order
 from lbarn._training.progress import CallbackSupport, fit_progress
+from lbarn._training.run import refit_network, train_network
 from lbarn._training.selection import SELECTIONS, select
 from lbarn.errors import CheckpointError, ModelFileError
 
@@ -248,7 +249,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
         self.order_ = resolve_order(
             self.order, table.n_columns, seed, lambda decreasing: self._entropy_order(samples[0], decreasing, store)
         )
-        data = Data(_in_order(samples[0], self.order_), _in_order(samples[1], self.order_), seed)
+        data = TrainingData(_in_order(samples[0], self.order_), _in_order(samples[1], self.order_), seed)
         self._kind = table.kind
         start = self._trained if continues else None
         how, conditionals = self._train(data, start, store)
@@ -277,18 +278,18 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
         valid: _Packed | None,
         weight: NDArray[np.float64] | None,
         weight_val: NDArray[np.float64] | None,
-    ) -> tuple[Sample, Sample]:
+    ) -> tuple[TrainingRows, TrainingRows]:
         """Training and validation rows, columns as given, missing values filled."""
         if valid is not None:
-            sample, sample_val = Sample(*train, weight), Sample(*valid, weight_val)
+            sample, sample_val = TrainingRows(*train, weight), TrainingRows(*valid, weight_val)
         else:
-            whole = Sample(*train, weight)
+            whole = TrainingRows(*train, weight)
             rows, rows_val = hold_out(train[0].n_rows, self.validation_fraction, self.seed_, weight)
             sample, sample_val = whole.take(rows), whole.take(rows_val)
         fill = sample.common_values()
         return sample.filled(fill), sample_val.filled(fill)
 
-    def _entropy_order(self, sample: Sample, decreasing: bool, store: Checkpoint | None) -> NDArray[np.intp]:
+    def _entropy_order(self, sample: TrainingRows, decreasing: bool, store: Checkpoint | None) -> NDArray[np.intp]:
         known = store.load_array("order") if store else None
         if known is None:
             known = entropy_order(sample, decreasing=decreasing, seed=self.seed_, n_jobs=self.n_jobs)
@@ -297,7 +298,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
         return known
 
     def _train(
-        self, data: Data, start: list[Conditional] | None, store: Checkpoint | None
+        self, data: TrainingData, start: list[Conditional] | None, store: Checkpoint | None
     ) -> tuple[Boosting, list[Conditional]]:
         D = data.train.bits.n_columns
         before = None if start is None else {c.position: c for c in start}
@@ -394,7 +395,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, AutoregressiveNetwork):
         check_is_fitted(self, "_conditionals")
         table = self._read(X, reset=False)
         bits, missing = table.pack(np.arange(table.n_columns))
-        sample = Sample(bits, missing, checked_weights(sample_weight, table.n_rows, "sample_weight"))
+        sample = TrainingRows(bits, missing, checked_weights(sample_weight, table.n_rows, "sample_weight"))
         sample = _in_order(sample.filled(sample.common_values()), self.order_)
         how = self._boosting(self.max_leaf_nodes_, self.learning_rate_)
         self._conditionals = refit_network(self._conditionals, how, sample, n_jobs=self.n_jobs)
@@ -488,7 +489,7 @@ def _without_times(trials: list[dict[str, Any]] | None) -> list[dict[str, Any]] 
 _Packed = tuple[PackedBits, PackedBits | None]
 
 
-def _in_order(sample: Sample, order: NDArray[np.intp]) -> Sample:
+def _in_order(sample: TrainingRows, order: NDArray[np.intp]) -> TrainingRows:
     """The same sample with its columns permuted."""
     if np.array_equal(order, np.arange(len(order))):
         return sample

@@ -21,9 +21,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from lbarn._engine.conditional import Boosting, Conditional
+from lbarn._engine.rows import TrainingData, TrainingRows
 from lbarn._models.lbarn import LBARN
 from lbarn._training.auto import LEAF_GRID, curves, is_rising, padded
-from lbarn._training.jobs import Data, Sample, train_network
+from lbarn._training.run import train_network
 from lbarn._training.selection import select
 
 if TYPE_CHECKING:
@@ -166,14 +167,14 @@ def tune(
     return model
 
 
-def _data(model: LBARN, X: Any, X_val: Any, *weights: ArrayLike | None) -> Data:
+def _data(model: LBARN, X: Any, X_val: Any, *weights: ArrayLike | None) -> TrainingData:
     """The rows as ``model.fit`` will see them."""
     model._validate_params()
     table, table_val, weight, weight_val = model._read_all(X, X_val, *weights)
     model.seed_ = int(check_random_state(model.random_state).randint(2**31 - 1))
     given = np.arange(table.n_columns)
     packed_val = None if table_val is None else table_val.pack(given)
-    return Data(*model._split(table.pack(given), packed_val, weight, weight_val), model.seed_)
+    return TrainingData(*model._split(table.pack(given), packed_val, weight, weight_val), model.seed_)
 
 
 def _optuna() -> Any:
@@ -197,7 +198,7 @@ def _start_rounds(setting: Setting) -> int:
 
 
 def cross_validated(
-    conditionals: list[Conditional], valid: Sample, max_iter: int, n_jobs: int | None = None
+    conditionals: list[Conditional], valid: TrainingRows, max_iter: int, n_jobs: int | None = None
 ) -> dict[str, float]:
     """How well every selection does on validation rows other than those it selects on, in nats per row.
 
@@ -227,7 +228,7 @@ def cross_validated(
     return {method: value(method) for method in SELECTIONS}
 
 
-def _sums(conditional: Conditional, parts: list[Sample], max_iter: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def _sums(conditional: Conditional, parts: list[TrainingRows], max_iter: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """In every part, the summed log-likelihood after 0, 1, ... trees, and the weight of the rows."""
     sums, mass = np.zeros((len(parts), max_iter + 1)), np.zeros(len(parts))
     for p, part in enumerate(parts):
@@ -265,7 +266,9 @@ class _TimeIsUp(Exception):
 class _Trials:
     """Settings tried on a part of the dimensions, always the same part, until the time is up."""
 
-    def __init__(self, data: Data, deadline: float, n_jobs: int | None, show: Callable[[list[Trial]], None]) -> None:
+    def __init__(
+        self, data: TrainingData, deadline: float, n_jobs: int | None, show: Callable[[list[Trial]], None]
+    ) -> None:
         self.data, self.deadline, self.n_jobs, self.show = data, deadline, n_jobs, show
         self.n_columns = data.train.bits.n_columns
         self.shuffled = np.random.default_rng(0).permutation(self.n_columns).tolist()
@@ -369,7 +372,7 @@ class _Trials:
         self.show(self.done)
         return trial
 
-    def _judgements(self, setting: Setting) -> list[tuple[Data, Sample, float]]:
+    def _judgements(self, setting: Setting) -> list[tuple[TrainingData, TrainingRows, float]]:
         """What to train and validate on, what to judge on, and how much that counts.
 
         Where validation says how long the start is, its rows cannot judge the result: halves of them take turns.
@@ -383,7 +386,7 @@ class _Trials:
             (replace(self.data, valid=one), other, other.bits.n_rows / n) for one, other in (halves, reversed(halves))
         ]
 
-    def _train(self, setting: Setting, data: Data, *, limited: bool = False) -> list[Conditional]:
+    def _train(self, setting: Setting, data: TrainingData, *, limited: bool = False) -> list[Conditional]:
         def stop_in_time() -> None:
             if limited and monotonic() > self.deadline:
                 raise _TimeIsUp

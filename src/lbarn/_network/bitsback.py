@@ -16,17 +16,20 @@ the last bit: every machine decodes what another encoded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import constriction
 import numpy as np
 from numpy.typing import NDArray
 
 from lbarn._engine.bits import PackedBits, pack
-from lbarn._engine.conditional import probabilities
+from lbarn._engine.trees import probabilities
 from lbarn._network.codec import OTHER_ROWS, PRECISION, Codec, cut, new_digest, opened, sealed, threads
 from lbarn.errors import CompressedDataError
+
+if TYPE_CHECKING:
+    from lbarn._network.network import Network
 
 __all__ = ["MixtureCodec"]
 
@@ -35,31 +38,26 @@ _LEAST = 20 << 20  # log-likelihood by which a member may fall behind, in units 
 
 
 class MixtureCodec:
-    """Turns rows into bytes and back under a mixture.
+    """Turns rows into bytes and back under a mixture of networks."""
 
-    ``log_likelihoods`` gives log p(x) under every member, shape (K, n), in units of 2^-30, for rows with the columns in
-    their own order.
-    """
-
-    def __init__(
-        self,
-        codecs: Sequence[Codec],
-        weights: NDArray[np.float64],
-        log_likelihoods: Callable[[PackedBits], NDArray[np.int64]],
-        n_jobs: int | None,
-    ) -> None:
-        self._codecs = codecs
+    def __init__(self, networks: Sequence[Network], weights: NDArray[np.float64], n_jobs: int | None) -> None:
+        self._networks = networks
+        self._codecs = [Codec(network, n_jobs) for network in networks]
         self._prior = _whole(weights[:, None])[:, 0]
-        self._log_likelihoods = log_likelihoods
         self._n_jobs = n_jobs
+        digest = new_digest(16)
+        digest.update(self._prior.astype("<i8").tobytes())
+        for codec in self._codecs:
+            digest.update(codec.fingerprint)
+        self.fingerprint = digest.digest()
 
-    def compress(self, chunks: Iterable[PackedBits]) -> bytes:
-        """Rows with the columns in their own order, as they come, in one container."""
+    def compress(self, chunks: Iterable[NDArray[np.bool_]]) -> bytes:
+        """Rows as they come, in one container."""
         coder = constriction.stream.stack.AnsCoder()
         n_rows, digest = 0, new_digest(16)
-        D = len(self._codecs[0].order)
+        D = self._networks[0].n_columns
         with threads(self._n_jobs) as submit:
-            for rows in cut(chunks, self._group_sizes()):
+            for rows in cut(map(pack, chunks), self._group_sizes()):
                 bits = PackedBits(rows, D)
                 n_rows += bits.n_rows
                 digest.update(rows.tobytes())
@@ -67,18 +65,18 @@ class MixtureCodec:
                 member = np.take_along_axis(ranked, _pop(coder, posterior)[:, None], axis=1)[:, 0]
                 for k, codec in enumerate(self._codecs):
                     if (member == k).any():
-                        codec.push(coder, bits.take(np.flatnonzero(member == k)).permuted(codec.order), submit)
+                        codec.push(coder, bits.take(np.flatnonzero(member == k)), submit)
                 _push(coder, member, self._priors(len(member)))
-        return sealed(self.fingerprint(), n_rows, digest.digest(), coder)
+        return sealed(self.fingerprint, n_rows, digest.digest(), coder)
 
     def decompress(self, data: Any) -> NDArray[np.uint8]:
         """The rows in a container, each bit a byte."""
-        n_rows, checksum, coder = opened(data, self.fingerprint())
+        n_rows, checksum, coder = opened(data, self.fingerprint)
         groups = []
         with threads(self._n_jobs) as submit:
             for size in reversed(self._sizes_of(n_rows)):
                 member = _pop(coder, self._priors(size))
-                X = np.empty((size, len(self._codecs[0].order)), np.uint8)
+                X = np.empty((size, self._networks[0].n_columns), np.uint8)
                 for k, codec in reversed(list(enumerate(self._codecs))):
                     if (member == k).any():
                         X[member == k] = codec.pop(coder, int(np.count_nonzero(member == k)), submit)
@@ -93,14 +91,6 @@ class MixtureCodec:
         if not coder.is_empty() or digest.digest() != checksum:
             raise CompressedDataError(OTHER_ROWS)
         return PackedBits.concatenate(groups).unpack()
-
-    def fingerprint(self) -> bytes:
-        """Of the members and their weights."""
-        digest = new_digest(16)
-        digest.update(self._prior.astype("<i8").tobytes())
-        for codec in self._codecs:
-            digest.update(codec.fingerprint())
-        return digest.digest()
 
     def _group_sizes(self) -> Iterator[int]:
         total = 0
@@ -123,7 +113,7 @@ class MixtureCodec:
 
     def _posterior(self, bits: PackedBits) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """For every row, the members from the likeliest down, and their P(member | x) as weights that sum to 2^24."""
-        log_p = self._log_likelihoods(bits)
+        log_p = np.stack([network.log_p(bits.permuted(network.order), self._n_jobs) for network in self._networks])
         behind = np.minimum((log_p.max(axis=0) - log_p) >> 10, _LEAST).astype(np.int32)
         p = np.stack([probabilities(-row) for row in behind])
         weights = _whole(self._prior[:, None] * (p / ((1 << 30) - p)))  # p / (1 - p) is the exponential of log-odds

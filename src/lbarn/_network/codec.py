@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import constriction
 import numpy as np
@@ -28,9 +28,12 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from lbarn import _core
-from lbarn._engine.bits import MAX_ROWS, PackedBits
-from lbarn._engine.conditional import Conditional, Trees, probabilities
+from lbarn._engine.bits import MAX_ROWS, PackedBits, pack
+from lbarn._engine.trees import Trees, probabilities
 from lbarn.errors import CompressedDataError
+
+if TYPE_CHECKING:
+    from lbarn._network.network import Network
 
 __all__ = ["PRECISION", "Codec", "cut", "new_digest", "opened", "sealed", "threads"]
 
@@ -84,41 +87,37 @@ class _Block:
         constriction scales them by (2^24 - 2) / 2^24 and rounds down. A double holds that product exactly, so the result
         is the same wherever it is computed.
         """
-        log_odds = _core.log_odds(self.columns, self.n_rows, trees.splits, trees.values, trees.offsets)
+        log_odds = trees.log_odds(self.columns, self.n_rows)
         shift = 30 - PRECISION
         ones = np.clip((probabilities(log_odds) + (1 << shift - 1)) >> shift, 1, (1 << PRECISION) - 1)
         return np.stack([(1 << PRECISION) - ones, ones], axis=1).astype(np.float64)
 
 
 class Codec:
-    """Turns rows into bytes and back under one network, whose ``conditionals`` and ``n_trees`` go by position."""
+    """Turns rows into bytes and back under one network."""
 
-    def __init__(
-        self,
-        conditionals: Sequence[Conditional],
-        n_trees: Sequence[int] | NDArray[np.intp],
-        order: NDArray[np.intp],
-        n_jobs: int | None,
-    ) -> None:
-        self._trees = [conditional.trees.head(count) for conditional, count in zip(conditionals, n_trees)]
-        self.order = order
+    def __init__(self, network: Network, n_jobs: int | None) -> None:
+        self._trees = network.trees
+        self._order = network.order
+        self.fingerprint = network.fingerprint()
         self._n_jobs = n_jobs
 
-    def compress(self, chunks: Iterable[PackedBits]) -> bytes:
-        """Rows in network order, as they come, in one container."""
+    def compress(self, chunks: Iterable[NDArray[np.bool_]]) -> bytes:
+        """Rows as they come, in one container."""
+        packed = (pack(rows, self._order) for rows in chunks)
         coder = constriction.stream.stack.AnsCoder()
         n_rows, bits = 0, new_digest(16)
-        blocks = (_Block.of(rows, len(self._trees)) for rows in cut(chunks, repeat(_BLOCK_ROWS)))
+        blocks = (_Block.of(rows, len(self._trees)) for rows in cut(packed, repeat(_BLOCK_ROWS)))
         with threads(self._n_jobs) as submit:
             while group := list(islice(blocks, self.group_rows // _BLOCK_ROWS)):
                 n_rows += sum(block.n_rows for block in group)
                 bits.update(_packed(group))
                 self._encode(coder, group, submit)
-        return sealed(self.fingerprint(), n_rows, bits.digest(), coder)
+        return sealed(self.fingerprint, n_rows, bits.digest(), coder)
 
     def decompress(self, data: Any) -> NDArray[np.uint8]:
         """The rows in a container, columns as they were given, each bit a byte."""
-        n_rows, checksum, coder = opened(data, self.fingerprint())
+        n_rows, checksum, coder = opened(data, self.fingerprint)
         groups = []
         with threads(self._n_jobs) as submit:
             for start in range(0, n_rows, self.group_rows)[::-1]:
@@ -132,23 +131,13 @@ class Codec:
         return self._unpacked([block for group in groups for block in group])
 
     def push(self, coder: Any, bits: PackedBits, submit: Submit) -> None:
-        """Put a group of rows in network order, at most ``group_rows``, on a coder's stack."""
+        """Put a group of rows, columns as they were given, at most ``group_rows``, on a coder's stack."""
+        bits = bits.permuted(self._order)
         self._encode(coder, [_Block.of(rows, bits.n_columns) for rows in cut([bits], repeat(_BLOCK_ROWS))], submit)
 
     def pop(self, coder: Any, n_rows: int, submit: Submit) -> NDArray[np.uint8]:
         """Take the group of rows that was put there last, columns as they were given, each bit a byte."""
         return self._unpacked(self._decode(coder, n_rows, submit))
-
-    def fingerprint(self) -> bytes:
-        """Of what determines the probabilities, and nothing else: the order and the selected trees."""
-        digest = new_digest(16)
-        digest.update(self.order.astype("<u4").tobytes())
-        for trees in self._trees:
-            digest.update(len(trees).to_bytes(8, "little"))
-            digest.update(trees.offsets.astype("<i8", copy=False).tobytes())
-            digest.update(trees.splits.astype("<u2", copy=False).tobytes())
-            digest.update(trees.values.astype("<i4", copy=False).tobytes())
-        return digest.digest()
 
     @property
     def group_rows(self) -> int:
@@ -186,7 +175,7 @@ class Codec:
         start = 0
         for block in blocks:
             rows = np.unpackbits(block.packed, axis=1, count=block.n_rows, bitorder="little").T
-            X[start : start + block.n_rows, self.order] = rows
+            X[start : start + block.n_rows, self._order] = rows
             start += block.n_rows
         return X
 

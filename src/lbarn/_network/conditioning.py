@@ -21,7 +21,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from lbarn import _core
-from lbarn._engine.conditional import UNIT, Conditional, log_likelihoods
+from lbarn._engine.trees import UNIT, Trees, log_likelihoods
 
 __all__ = ["MAX_ENUMERATED", "Answer", "Evidence", "condition"]
 
@@ -88,24 +88,15 @@ class Answer:
         return replace(self, probability=self.probability[:, position], draws=self.draws[:, :, position])
 
 
-@dataclass(frozen=True)
-class Network:
-    """The conditionals, each with its number of trees, as this module evaluates them."""
-
-    conditionals: Sequence[Conditional]
-    n_trees: Sequence[int] | NDArray[np.intp]
-
-    def probabilities(self, position: int, columns: NDArray[np.uint64], n: int) -> tuple[Floats, Floats]:
-        """P(0) and P(1) of every row. From log p, as scores are: a probability in fixed point is coarse near 0."""
-        trees = self.conditionals[position].trees.head(self.n_trees[position])
-        log_odds = _core.log_odds(columns, n, trees.splits, trees.values, trees.offsets)
-        zeros = np.zeros(columns.shape[1], np.uint64)
-        return np.exp(log_likelihoods(log_odds, zeros) * UNIT), np.exp(log_likelihoods(log_odds, ~zeros) * UNIT)
+def _probabilities(trees: Trees, columns: NDArray[np.uint64], n: int) -> tuple[Floats, Floats]:
+    """P(0) and P(1) of every row. From log p, as scores are: a probability in fixed point is coarse near 0."""
+    log_odds = trees.log_odds(columns, n)
+    zeros = np.zeros(columns.shape[1], np.uint64)
+    return np.exp(log_likelihoods(log_odds, zeros) * UNIT), np.exp(log_likelihoods(log_odds, ~zeros) * UNIT)
 
 
 def condition(
-    conditionals: Sequence[Conditional],
-    n_trees: Sequence[int] | NDArray[np.intp],
+    network: Sequence[Trees],
     evidence: Evidence,
     *,
     n_draws: int,
@@ -114,8 +105,10 @@ def condition(
     n_jobs: int | None,
     max_enumerated: int = MAX_ENUMERATED,
 ) -> Answer:
-    """Condition the network on every row of ``evidence``. ``max_enumerated=-1`` forces Monte Carlo."""
-    network = Network(conditionals, n_trees)
+    """Condition the network, its trees by position, on every row of ``evidence``.
+
+    ``max_enumerated=-1`` forces Monte Carlo.
+    """
     unknown = evidence.unknown
     n, D = unknown.shape
     count = unknown.sum(axis=1)
@@ -147,7 +140,7 @@ def condition(
 
 
 def _condition_block(
-    network: Network, evidence: Evidence, limit: int, method: str, n_draws: int, rng: np.random.Generator
+    network: Sequence[Trees], evidence: Evidence, limit: int, method: str, n_draws: int, rng: np.random.Generator
 ) -> Answer:
     """Up to ``limit`` particles per row, as many in every row of the block: those that are not needed have no weight."""
     n, D = evidence.one.shape
@@ -159,7 +152,7 @@ def _condition_block(
     descent: list[_Descent] = []
     for d in range(D):
         columns = _core.transpose(particles, d)
-        zero, one = (p.reshape(n, -1) * weight for p in network.probabilities(d, columns, len(particles)))
+        zero, one = (p.reshape(n, -1) * weight for p in _probabilities(network[d], columns, len(particles)))
         zero *= evidence.zero[:, d, None]
         one *= evidence.one[:, d, None]
         total = (zero + one).sum(axis=1, keepdims=True)

@@ -11,51 +11,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
-from lbarn._engine.conditional import Boosting, Conditional, Trees
+from lbarn._engine.conditional import Boosting, Conditional
+from lbarn._engine.trees import Trees
+from lbarn._tables.writing import write_atomically
 from lbarn.errors import CheckpointError
 
-__all__ = ["Checkpoint", "described", "write_atomically"]
+__all__ = ["Checkpoint"]
 
 _VERSION = 2
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write under a temporary name, then rename: whoever looks sees all of it or nothing.
-
-    A device or a pipe is written to as it is, and a link stays one.
-    """
-    if path.exists() and not path.is_file():
-        if path.is_dir():
-            raise IsADirectoryError(f"{path} is a folder; name a file in it")
-        path.write_bytes(content)
-        return
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path.parent} is not a folder: {path} cannot be written there")
-    path = path.resolve()
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def described(model: BaseEstimator) -> dict[str, str]:
-    """Every parameter that affects the model, as text."""
-    parameters = {}
-    for name in sorted(model.get_params().keys() - {"n_jobs", "verbose", "warm_start"}):
-        value = getattr(model, name)
-        if isinstance(value, np.random.RandomState):
-            value = "RandomState"
-        elif isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str):
-            value = np.asarray(value).tolist()
-        parameters[name] = repr(value)
-    return parameters
 
 
 def _head(identity: Mapping[str, str], seed: int) -> bytes:

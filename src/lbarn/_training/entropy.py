@@ -7,14 +7,14 @@ from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 
 from lbarn import _core
-from lbarn._training.jobs import Sample
+from lbarn._engine.rows import TrainingRows
 
 __all__ = ["entropy_order"]
 
 _MAX_ROWS = 10_000  # half of them to learn from, half to measure on
 
 
-def entropy_order(sample: Sample, *, decreasing: bool, seed: int, n_jobs: int | None) -> NDArray[np.intp]:
+def entropy_order(sample: TrainingRows, *, decreasing: bool, seed: int, n_jobs: int | None) -> NDArray[np.intp]:
     """Pick, one after the other, the column with the highest (``decreasing``) or lowest entropy given those picked.
 
     Each column not yet picked keeps boosted log-odds on up to 10,000 rows and gets a few more trees on the picked

@@ -9,10 +9,11 @@ from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 
 from lbarn._engine.bits import PackedBits
-from lbarn._engine.conditional import LOG_ODDS_UNIT, Boosting, Conditional, Trees
+from lbarn._engine.conditional import Boosting, Conditional
+from lbarn._engine.rows import TrainingRows
+from lbarn._engine.trees import LOG_ODDS_UNIT, Trees
 from lbarn._models.autoregressive import AutoregressiveNetwork, checked_weights
 from lbarn._tables.table import Kind
-from lbarn._training.jobs import Sample
 from lbarn.baselines.logistic_network import LogisticNetwork
 from lbarn.baselines.mixture import BernoulliMixture
 
@@ -71,7 +72,7 @@ class IndependentBits(_Baseline):
         if weight is not None:
             weight = weight / weight.max()  # so that no sum overflows
             weight *= np.count_nonzero(weight) / weight.sum()  # as in LBARN: 1 on average
-        sample = Sample(*table.pack(np.arange(table.n_columns)), weight)
+        sample = TrainingRows(*table.pack(np.arange(table.n_columns)), weight)
         counts = np.array([_counts(sample, d) for d in range(table.n_columns)])
         return self._hold(table.kind, _fixed(_log_odds(counts[:, 0], counts[:, 1], 0.5)))
 
@@ -84,7 +85,7 @@ class IndependentBits(_Baseline):
         return self
 
 
-def _counts(sample: Sample, d: int) -> tuple[float, float]:
+def _counts(sample: TrainingRows, d: int) -> tuple[float, float]:
     """Ones and rows of a column."""
     weight = sample.weight_for(d)
     column = sample.bits.column(d)

@@ -1,0 +1,60 @@
+"""Boosted trees as flat arrays, and what their log-odds mean. The only place where trees are evaluated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lbarn import _core
+
+__all__ = ["LOG_ODDS_UNIT", "UNIT", "Trees", "log_likelihoods", "probabilities"]
+
+LOG_ODDS_UNIT = 2.0**-20  # leaf values and log-odds
+UNIT = 2.0**-30  # probabilities and log-likelihoods
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Trees as flat arrays, each in the order in which its leaves were split.
+
+    A tree starts as leaf 0. Its split ``k``, ``splits[offsets[t] + k] == (leaf, position)``, takes that leaf apart: rows
+    with a 0 at that position stay, rows with a 1 move to the new leaf ``k + 1``. Leaf ``l`` of tree ``t`` has the value
+    ``values[offsets[t] + t + l]``, in units of 2^-20.
+    """
+
+    splits: NDArray[np.uint16]
+    gains: NDArray[np.float32]
+    values: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+
+    @classmethod
+    def empty(cls) -> Trees:
+        return cls(np.zeros((0, 2), np.uint16), np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(1, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def head(self, count: int) -> Trees:
+        """The first ``count`` trees, as views."""
+        n = int(self.offsets[count])
+        return Trees(self.splits[:n], self.gains[:n], self.values[: n + count], self.offsets[: count + 1])
+
+    def importance(self, position: int) -> NDArray[np.float64]:
+        """Summed gain of each predictor, by position, for the variable at ``position``."""
+        return np.bincount(self.splits[:, 1], weights=self.gains, minlength=position).astype(np.float64)
+
+    def log_odds(self, columns: NDArray[np.uint64], n_rows: int) -> NDArray[np.int32]:
+        """Log-odds of a 1 for every row of packed columns in network order, in units of 2^-20."""
+        return _core.log_odds(columns, n_rows, self.splits, self.values, self.offsets)
+
+
+def log_likelihoods(log_odds: NDArray[np.int32], target: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """log P(y) per row, in units of 2^-30, for the packed column ``target``."""
+    return _core.log_likelihoods(log_odds, target)
+
+
+def probabilities(log_odds: NDArray[np.int32]) -> NDArray[np.int32]:
+    """P(1) per row, in units of 2^-30."""
+    return _core.probabilities(log_odds)
