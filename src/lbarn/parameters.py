@@ -1,0 +1,239 @@
+"""The parameters of the models, each written once: default, allowed values, help.
+
+Signatures, constraints, docstrings, model files and the options of ``lbarn fit`` are derived from the fields below. They are
+plain values: whoever asks for help imports neither NumPy nor scikit-learn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from textwrap import fill, indent
+from typing import Any, ClassVar
+
+__all__ = [
+    "EnsembleParameters",
+    "LearnerParameters",
+    "NetworkParameters",
+    "Parameters",
+    "Range",
+    "documented",
+]
+
+_ABSENT: Any = object()
+
+
+@dataclass(frozen=True)
+class Range:
+    """The whole or real numbers between two ends, of which None is infinity."""
+
+    kind: type[int] | type[float]
+    low: float | None
+    high: float | None = None
+    closed: str = "left"  # which of the ends belong to it: "left", "right", "both" or "neither"
+
+    def __str__(self) -> str:
+        name = self.kind.__name__
+        if self.low is None and self.high is None:
+            return name
+        if self.high is None:
+            return f"{name} {'>=' if self.closed == 'left' else '>'} {self.low:g}"
+        left, right = "[" if self.closed in ("left", "both") else "(", "]" if self.closed in ("right", "both") else ")"
+        return f"{name} in {left}{self.low:g}, {self.high:g}{right}"
+
+
+def param(default: Any, help: str, *allowed: Any, paper: Any = _ABSENT, run_time: bool = False) -> Any:
+    """A field: its default, what it is for, and what it may be.
+
+    ``allowed`` are ranges, names, None, or what scikit-learn's validation calls by a string ("boolean", "array-like").
+    ``paper`` is what version 0.1 had, if that differs: models of its files were fitted with it. ``run_time`` marks what has no
+    influence on the model.
+    """
+    metadata = {"help": help, "allowed": allowed, "run_time": run_time}
+    return field(default=default, metadata={**metadata, "paper": default if paper is _ABSENT else paper})
+
+
+_SKLEARN = ("boolean", "array-like", "random_state", "verbose")  # kinds of values that scikit-learn knows by a name
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Parameters:
+    """The base of all parameter lists."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]]
+
+    @classmethod
+    def paper(cls, **parameters: Any) -> Any:
+        """A model with the settings of the paper, which were the defaults of version 0.1, and with ``parameters``."""
+        return cls(**{**{own.name: own.metadata["paper"] for own in fields(cls)}, **parameters})
+
+    @classmethod
+    def run_time_parameters(cls) -> set[str]:
+        """The names of parameters that have no influence on the model."""
+        return {own.name for own in fields(cls) if own.metadata["run_time"]}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LearnerParameters(Parameters):
+    """How the conditionals of a network are learned."""
+
+    max_leaf_nodes: int | str = param(
+        16,
+        'Leaves per tree; "auto" takes the best of 2, 4, ..., 128 on the validation rows, "auto-each" the best for every '
+        "column.",
+        Range(int, 2, 65_535, "both"),
+        "auto",
+        "auto-each",
+    )
+    learning_rate: float | str = param(
+        0.02,
+        'Shrinkage; "auto" starts at 0.02 and raises it while validation still improves at ``max_iter``.',
+        Range(float, 0, 1, "right"),
+        "auto",
+    )
+    max_iter: int = param(1000, "Trees per column.", Range(int, 1))
+    selection: str = param(
+        "individual",
+        "How the number of trees per column is chosen.",
+        "individual",
+        "common",
+        "linearized",
+        "linearized-backward",
+    )
+    init: str = param(
+        "half",
+        "Where every conditional starts: at 1/2, at its base rate, or at a logistic regression on the columns before it, "
+        "boosted from stumps at ten times the learning rate until validation stalls, for 200 rounds at most. They count "
+        "among ``max_iter``.",
+        "half",
+        "prior",
+        "linear",
+    )
+    boosting: str = param("newton", "Objective of the splits: LogitBoost's, or the gradient alone.", "newton", "gradient")
+    splits: str = param(
+        "fast",
+        "Choose splits on sums of stochastically rounded gradients (``split_bits`` bits), or on 24-bit ones.",
+        "fast",
+        "exact",
+    )
+    split_bits: int = param(6, "Bits of a rounded gradient; fewer are often better.", Range(int, 2, 6, "both"))
+    min_gain: float = param(0.0, "A split must gain more than this.", Range(float, 0))
+    l2_regularization: float = param(0.0, "Added to the summed hessian of every leaf.", Range(float, 0))
+    max_features: float = param(
+        1.0,
+        "Share of the columns before it that a tree may split on, drawn for each tree: below 1, trees differ more.",
+        Range(float, 0, 1, "right"),
+    )
+    refit: bool = param(
+        False, "Renew the leaf values on training and validation rows together after selection.", "boolean"
+    )
+    n_iter_no_change: int | None = param(
+        None,
+        "Stop a column whose validation curve has not improved for this many rounds (individual selection only).",
+        Range(int, 1),
+        None,
+    )
+    validation_fraction: float = param(
+        0.2, "Share of the rows held out if ``fit`` is given no ``X_val``.", Range(float, 0, 1, "neither")
+    )
+    binarize: float | None = param(
+        None, "Threshold: values above it are 1. None takes 0 and 1 only.", Range(float, None, None, "neither"), None
+    )
+    n_jobs: int | None = param(
+        None,
+        "Threads (or workers of the selected joblib backend) over columns, as in scikit-learn.",
+        Range(int, None, None, "neither"),
+        None,
+        run_time=True,
+    )
+    random_state: Any = param(None, "Seeds the hold-out, the random order and the rounding.", "random_state")
+    verbose: int = param(0, "Show a progress bar.", "verbose", run_time=True)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class NetworkParameters(LearnerParameters):
+    """Those of :class:`lbarn.LBARN`."""
+
+    order: str | Sequence[int] = param(
+        "given",
+        "The order in which the columns are modelled: position ``k`` holds column ``order[k]``.",
+        "given",
+        "random",
+        "entropy-decreasing",
+        "entropy-increasing",
+        "array-like",
+    )
+    warm_start: bool = param(
+        False,
+        "``fit`` on the same data with a larger ``max_iter`` continues, with the same result as one longer run.",
+        "boolean",
+        run_time=True,
+    )
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class EnsembleParameters(LearnerParameters):
+    """Those of :class:`lbarn.LBARNEnsemble`."""
+
+    n_orders: int = param(8, "Number of members; a list of ``orders`` has its own.", Range(int, 1))
+    orders: str | Sequence[Sequence[int]] = param(
+        "random",
+        'Random orders, permutations of your own, or "scans": the eight ways to read an image, of which ``n_orders`` are '
+        "used: by rows, by columns, both backwards, then those four with every row (or column) from its other end.",
+        "random",
+        "scans",
+        "array-like",
+    )
+    image_shape: tuple[int, int] | None = param(
+        None, 'Rows and columns of the images, for ``orders="scans"``; pixels are numbered row by row.', "array-like", None
+    )
+    weights: str = param(
+        "equal", "All the same, or the best on the validation rows, by expectation maximisation.", "equal", "em"
+    )
+    bagging: bool = param(
+        False,
+        "Every member holds out other rows: ``validation_fraction`` of ``X`` and ``X_val`` together. Better if rows are few; "
+        "the weights are equal then.",
+        "boolean",
+    )
+
+
+def constraints(parameters: type[Parameters]) -> dict[str, list[Any]]:
+    """The allowed values in the words of scikit-learn's validation."""
+    from numbers import Integral, Real
+
+    from sklearn.utils._param_validation import Interval, StrOptions
+
+    def allowed(values: tuple[Any, ...]) -> list[Any]:
+        names = {value for value in values if isinstance(value, str) and value not in _SKLEARN}
+        ranges = [
+            Interval(Integral if own.kind is int else Real, own.low, own.high, closed=own.closed)
+            for own in values
+            if isinstance(own, Range)
+        ]
+        others = [value for value in values if value is None or value in _SKLEARN]
+        return [*ranges, *([StrOptions(names)] if names else []), *others]
+
+    return {own.name: allowed(own.metadata["allowed"]) for own in fields(parameters)}
+
+
+def described(allowed: tuple[Any, ...]) -> str:
+    """What a parameter may be, for people."""
+    words = {"boolean": "bool", "random_state": "int, RandomState instance or None", "verbose": "int"}
+    names = [value for value in allowed if isinstance(value, str) and value not in _SKLEARN]
+    parts = [str(own) for own in allowed if isinstance(own, Range)]
+    parts += [f"{{{', '.join(map(repr, names))}}}"] if len(names) > 1 else [repr(name) for name in names]
+    parts += ["None" if own is None else words.get(own, own) for own in allowed if own is None or own in _SKLEARN]
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} or {parts[-1]}"
+
+
+def documented(parameters: type[Parameters]) -> str:
+    """The section "Parameters" of a docstring."""
+    lines = ["Parameters", "----------"]
+    for own in fields(parameters):
+        default = "" if own.default is MISSING else f", default={own.default!r}"
+        paper = own.metadata["paper"]
+        note = "" if paper is own.default or paper == own.default else f" The paper's is {paper!r}."
+        lines += [f"{own.name} : {described(own.metadata['allowed'])}{default}"]
+        lines += [indent(fill(own.metadata["help"] + note, 112), "    ")]
+    return "\n".join(lines)
