@@ -19,6 +19,7 @@ lint: $(VENV)/lint
 	$(RUN)/ruff format --check .
 	$(RUN)/clang-format --dry-run --Werror $(CPP)
 	$(RUN)/mypy
+	PYTHONPATH=src $(RUN)/lint-imports
 
 format: $(VENV)/lint
 	$(RUN)/ruff check --fix .
