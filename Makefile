@@ -5,8 +5,9 @@ RUN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt README.md $(shell find src -type f -not -name '*.pyc')
 CPP := $(wildcard src/core/*.hpp src/core/*.cpp tests/*.cpp benchmarks/*.cpp)
 CORE_TESTS := $(addprefix tests/test_,bits.py histogram.py logistic.py conditional.py boosting.py edge_cases.py)
+STUBGEN := $(RUN)/python -m nanobind.stubgen --quiet -m lbarn._core
 
-.PHONY: demo test lint format bench sanitize clean
+.PHONY: demo test lint format stubs bench sanitize clean
 
 demo: $(VENV)/installed
 	$(RUN)/python -m lbarn.demo
@@ -18,6 +19,8 @@ lint: $(VENV)/lint
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
 	$(RUN)/clang-format --dry-run --Werror $(CPP)
+	$(STUBGEN) -o build/_core.pyi
+	diff -u src/lbarn/_core.pyi build/_core.pyi  # make stubs writes it anew
 	$(RUN)/mypy
 	PYTHONPATH=src $(RUN)/lint-imports
 
@@ -25,6 +28,10 @@ format: $(VENV)/lint
 	$(RUN)/ruff check --fix .
 	$(RUN)/ruff format .
 	$(RUN)/clang-format -i $(CPP)
+
+# What the type checker knows of the core, as the core itself tells it.
+stubs: $(VENV)/lint
+	$(STUBGEN) -o src/lbarn/_core.pyi
 
 bench: $(VENV)/bench
 	$(RUN)/python benchmarks/bench_histogram.py

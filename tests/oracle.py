@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lbarn._engine.conditional import Boosting
+from lbarn._engine.bits import PackedBits
+from lbarn._engine.conditional import Boosting, Conditional
 from lbarn._engine.trees import LOG_ODDS_UNIT, Trees
 
 Array = NDArray[np.float64]
@@ -23,6 +24,17 @@ def splits_of(trees: Trees, t: int) -> Splits:
 
 def values_of(trees: Trees, t: int) -> Array:
     return trees.values[trees.offsets[t] + t : trees.offsets[t + 1] + t + 1] * LOG_ODDS_UNIT
+
+
+def log_odds(conditional: Conditional, bits: PackedBits, n_trees: int | None = None) -> NDArray[np.int32]:
+    """The core's log-odds after some of a conditional's trees, or all of them."""
+    trees = conditional.trees if n_trees is None else conditional.trees.head(n_trees)
+    return trees.log_odds(bits.columns, bits.n_rows)
+
+
+def importance(conditional: Conditional, n_trees: int | None = None) -> Array:
+    trees = conditional.trees if n_trees is None else conditional.trees.head(n_trees)
+    return trees.importance(conditional.position)
 
 
 def mean_one(weight: Array | None, n: int) -> Array:

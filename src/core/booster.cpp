@@ -14,34 +14,34 @@ namespace {
 // exceeds 1 and g and h fit their integers; `scale` times a stored weight is the weight with mean 1.
 class Walker {
  public:
-  Walker(const Kernels& kernels, const Sample& sample, size_t position, bool gradients)
+  Walker(const Kernels& kernels, const WeightedRows& rows, size_t position, bool gradients)
       : kernels_(kernels),
-        columns_(sample.columns),
-        target_(sample.columns.column(position)),
+        columns_(rows.columns),
+        target_(rows.columns.column(position)),
         log_odds_(columns_.padded_rows()),
         leaf_(columns_.padded_rows()),
         g_(gradients ? columns_.padded_rows() : 0),
         h_(gradients ? columns_.padded_rows() : 0) {
     const size_t n = columns_.rows;
     total_weight_ = static_cast<double>(n);
-    if (!sample.weight || n == 0) return;
+    if (!rows.weight || n == 0) return;
     double largest = 0.0, sum = 0.0;  // the sum in units of the largest: it cannot overflow
     size_t kept = 0;
-    for (size_t i = 0; i < n; ++i) largest = std::max(largest, sample.weight[i]);
+    for (size_t i = 0; i < n; ++i) largest = std::max(largest, rows.weight[i]);
     for (size_t i = 0; i < n && largest > 0.0; ++i) {
-      sum += sample.weight[i] / largest;
-      kept += sample.weight[i] > 0.0;
-      unequal_ = unequal_ || (sample.weight[i] > 0.0 && sample.weight[i] != largest);
+      sum += rows.weight[i] / largest;
+      kept += rows.weight[i] > 0.0;
+      unequal_ = unequal_ || (rows.weight[i] > 0.0 && rows.weight[i] != largest);
     }
     if (!unequal_ && kept == n) return;
     weight_.assign(columns_.padded_rows(), 0.0f);
     if (unequal_) {
       int exponent;
       const double fraction = std::frexp(largest, &exponent);
-      for (size_t i = 0; i < n; ++i) weight_[i] = static_cast<float>(std::ldexp(sample.weight[i], -exponent));
+      for (size_t i = 0; i < n; ++i) weight_[i] = static_cast<float>(std::ldexp(rows.weight[i], -exponent));
       scale_ = static_cast<double>(kept) / (sum * fraction);
     } else {
-      for (size_t i = 0; i < n; ++i) weight_[i] = sample.weight[i] > 0.0 ? 1.0f : 0.0f;
+      for (size_t i = 0; i < n; ++i) weight_[i] = rows.weight[i] > 0.0 ? 1.0f : 0.0f;
     }
     total_weight_ = 0.0;
     for (size_t i = 0; i < n; ++i) total_weight_ += static_cast<double>(weight_[i]);
@@ -129,12 +129,13 @@ void append_gains(const std::vector<Split>& splits, std::vector<LeafSum> sums, d
   }
 }
 
-Quantiser quantiser_for(const BoostingParams& params, bool unequal_weights) {
+Quantiser quantiser_for(const BoostingParameters& parameters, bool unequal_weights) {
   Quantiser how{};
-  how.stochastic = !params.exact;
+  const bool exact = parameters.splits == SplitKind::exact;
+  how.stochastic = !exact;
   // Weights spread the values over orders of magnitude: one digit would round most of them away.
-  how.digits = params.exact ? 4 : unequal_weights ? 2 : 1;
-  const int bits = params.exact ? 24 : params.split_bits + 6 * (how.digits - 1);
+  how.digits = exact ? 4 : unequal_weights ? 2 : 1;
+  const int bits = exact ? 24 : parameters.split_bits + 6 * (how.digits - 1);
   how.g_levels = (1 << (bits - 1)) - 1;
   how.h_levels = (1 << bits) - 1;
   return how;
@@ -153,24 +154,26 @@ constexpr int32_t kNoTree = 0;  // the value of the only leaf before the first t
 
 }  // namespace
 
-void boost(const Sample& train, const Sample& valid, size_t position, const BoostingParams& params,
-           const Interrupt& interrupt, BoostingResult& result) {
+void boost(const WeightedRows& train, const WeightedRows& valid, size_t position, const BoostingParameters& parameters,
+           uint64_t seed, const Interrupt& interrupt, Boosted& boosted) {
   const Kernels& k = kernels();
-  Trees& trees = result.trees;
+  Trees& trees = boosted.trees;
   Walker training(k, train, position, true);
   Walker validation(k, valid, position, false);
   training.replay(trees.view());
   validation.replay(trees.view());
   RoundSummary summary = training.advance(&kNoTree);
-  if (result.train_curve.empty()) {
-    result.train_curve.push_back(training.mean(summary.log_likelihood));
-    result.valid_curve.push_back(validation.advance_mean(&kNoTree));
+  if (boosted.train_curve.empty()) {
+    boosted.train_curve.push_back(training.mean(summary.log_likelihood));
+    boosted.valid_curve.push_back(validation.advance_mean(&kNoTree));
   }
-  const auto best = std::max_element(result.valid_curve.begin(), result.valid_curve.end());
-  size_t best_round = static_cast<size_t>(best - result.valid_curve.begin());
+  const auto best = std::max_element(boosted.valid_curve.begin(), boosted.valid_curve.end());
+  size_t best_round = static_cast<size_t>(best - boosted.valid_curve.begin());
 
-  Quantiser how = quantiser_for(params, training.unequal_weights());
-  const std::vector<int32_t> weights = params.gradient ? training.weights_as_hessian() : std::vector<int32_t>();
+  const bool gradient = parameters.boosting == BoostingKind::gradient;
+  const size_t patience = parameters.n_iter_no_change.value_or(0);
+  Quantiser how = quantiser_for(parameters, training.unequal_weights());
+  const std::vector<int32_t> weights = gradient ? training.weights_as_hessian() : std::vector<int32_t>();
   const int32_t max_weight = weights.empty() ? 0 : *std::max_element(weights.begin(), weights.end());
   std::vector<std::vector<uint16_t>> digits(how.digits, std::vector<uint16_t>(train.columns.padded_rows()));
   std::vector<uint64_t> active(train.columns.words);
@@ -181,27 +184,27 @@ void boost(const Sample& train, const Sample& valid, size_t position, const Boos
 
   const Predictors predictors(train.columns, position);
   Grower grower(k, train.columns, predictors);
-  std::vector<double> keep(params.max_features < 1.0 ? scan_slots(predictors.rows()) : 0);
+  std::vector<double> keep(parameters.max_features < 1.0 ? scan_slots(predictors.rows()) : 0);
   std::vector<LeafSum> sums;
   int64_t headroom = headroom_after(trees.view());
-  const double true_l2 = params.l2 / training.scale() * kPerUnit;  // in units of the summed h
+  const double true_l2 = parameters.l2_regularization / training.scale() * kPerUnit;  // in units of the summed h
 
-  for (size_t round = trees.count(); round < params.rounds; ++round) {
+  for (size_t round = trees.count(); round < parameters.max_iter; ++round) {
     interrupt();
-    if (params.patience && round - best_round >= params.patience) break;
+    if (patience && round - best_round >= patience) break;
 
-    how.key = round_key(params.seed, position, round);
-    const int32_t* split_h = params.gradient ? weights.data() : training.h();
-    const int32_t max_h = params.gradient ? max_weight : summary.max_h;
+    how.key = round_key(seed, position, round);
+    const int32_t* split_h = gradient ? weights.data() : training.h();
+    const int32_t max_h = gradient ? max_weight : summary.max_h;
     const QuantisedTotals totals =
         k.quantise(train.columns.rows, training.g(), split_h, summary.max_g, max_h, how, plane_data, active.data());
-    if (!keep.empty()) draw_features(how.key, predictors.count(), params.max_features, keep);
-    GrowthLimits limits{params.max_leaves, 0.0, 0.0, keep.empty() ? nullptr : keep.data()};
+    if (!keep.empty()) draw_features(how.key, predictors.count(), parameters.max_features, keep);
+    GrowthLimits limits{parameters.max_leaf_nodes, 0.0, 0.0, keep.empty() ? nullptr : keep.data()};
     if (summary.max_g > 0 && max_h > 0) {
       // obj = (sum g)^2 / sum h, so the quantised objective is the true one times g_per_unit^2 / h_per_unit.
       const double g_per_unit = static_cast<double>(how.g_levels) / summary.max_g;
       const double h_per_unit = static_cast<double>(how.h_levels) / max_h;
-      limits.min_gain = params.min_gain / training.scale() * kPerUnit * g_per_unit * g_per_unit / h_per_unit;
+      limits.min_gain = parameters.min_gain / training.scale() * kPerUnit * g_per_unit * g_per_unit / h_per_unit;
       limits.l2 = true_l2 * h_per_unit;
     }
     const std::vector<Split>& splits = grower.grow(planes, active.data(), totals, limits);
@@ -213,38 +216,37 @@ void boost(const Sample& train, const Sample& valid, size_t position, const Boos
     int32_t* values = trees.values.data() + (trees.values.size() - splits.size() - 1);
     training.assign(tree);
     training.sum_leaves(splits.size() + 1, sums);
-    set_values(sums, params.learning_rate, true_l2, headroom, values);
+    set_values(sums, parameters.learning_rate, true_l2, headroom, values);
     append_gains(splits, sums, true_l2, training.scale() * kUnit, trees.gains);
 
     summary = training.advance(values);
-    result.train_curve.push_back(training.mean(summary.log_likelihood));
+    boosted.train_curve.push_back(training.mean(summary.log_likelihood));
     validation.assign(tree);
-    result.valid_curve.push_back(validation.advance_mean(values));
-    if (result.valid_curve.back() > result.valid_curve[best_round]) best_round = round + 1;
+    boosted.valid_curve.push_back(validation.advance_mean(values));
+    if (boosted.valid_curve.back() > boosted.valid_curve[best_round]) best_round = round + 1;
   }
 }
 
-Curve refit(const Sample& sample, size_t position, const TreesView& trees, size_t n_start, double start_rate,
-            double learning_rate, double l2, const Interrupt& interrupt, int32_t* values) {
-  Walker walker(kernels(), sample, position, true);
-  const double true_l2 = l2 / walker.scale() * kPerUnit;
+void refit(const WeightedRows& rows, size_t position, const TreesView& trees, const BoostingParameters& parameters,
+           size_t n_start, double start_rate, const Interrupt& interrupt, int32_t* values) {
+  Walker walker(kernels(), rows, position, true);
+  const double true_l2 = parameters.l2_regularization / walker.scale() * kPerUnit;
   int64_t headroom = kMaxLogOdds;
   std::vector<LeafSum> sums;
-  Curve curve{walker.mean(walker.advance(&kNoTree).log_likelihood)};
+  walker.advance(&kNoTree);
   for (size_t t = 0; t < trees.count; ++t) {
     interrupt();
     const Tree tree = trees.tree(t);
     walker.assign(tree);
     walker.sum_leaves(tree.n_splits + 1, sums);
-    set_values(sums, t < n_start ? start_rate : learning_rate, true_l2, headroom, values);
-    curve.push_back(walker.mean(walker.advance(values).log_likelihood));
+    set_values(sums, t < n_start ? start_rate : parameters.learning_rate, true_l2, headroom, values);
+    walker.advance(values);
     values += sums.size();
   }
-  return curve;
 }
 
-Curve curve(const Sample& sample, size_t position, const TreesView& trees, const Interrupt& interrupt) {
-  Walker walker(kernels(), sample, position, false);
+Curve curve(const WeightedRows& rows, size_t position, const TreesView& trees, const Interrupt& interrupt) {
+  Walker walker(kernels(), rows, position, false);
   Curve curve{walker.advance_mean(&kNoTree)};
   for (size_t t = 0; t < trees.count; ++t) {
     interrupt();

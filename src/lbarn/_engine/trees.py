@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,18 @@ class Trees:
     def empty(cls) -> Trees:
         return cls(np.zeros((0, 2), np.uint16), np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(1, np.int64))
 
+    @classmethod
+    def of_core(cls, trees: _core.Trees) -> Trees:
+        return cls(trees.splits, trees.gains, trees.values, trees.offsets)
+
+    @cached_property
+    def core(self) -> _core.Trees:
+        """The same arrays for the core, which checks them once."""
+        return _core.Trees(self.splits, self.gains, self.values, self.offsets)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # the core's object stays here
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
@@ -47,7 +60,7 @@ class Trees:
 
     def log_odds(self, columns: NDArray[np.uint64], n_rows: int) -> NDArray[np.int32]:
         """Log-odds of a 1 for every row of packed columns in network order, in units of 2^-20."""
-        return _core.log_odds(columns, n_rows, self.splits, self.values, self.offsets)
+        return _core.log_odds(columns, n_rows, self.core)
 
 
 def log_likelihoods(log_odds: NDArray[np.int32], target: NDArray[np.uint64]) -> NDArray[np.int64]:
