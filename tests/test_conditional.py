@@ -13,7 +13,7 @@ import oracle
 from lbarn import _core
 from lbarn._engine.bits import PackedBits, pack
 from lbarn._engine.conditional import Boosting, Conditional
-from lbarn._engine.trees import LOG_ODDS_UNIT, UNIT, Trees, log_likelihoods
+from lbarn._engine.trees import LOG_ODDS_UNIT, UNIT, log_likelihoods
 
 POSITION = 30
 VARIANTS = {
@@ -303,17 +303,27 @@ def test_a_cancel_flag_already_set_stops_training_and_refit_before_the_first_tre
         c.refit(TRAIN, VARIANTS["fast6"], cancel=cancel)
 
 
-def test_the_core_refuses_arrays_that_do_not_fit_each_other():
-    c, t = train(VARIANTS["fast6"]), train(VARIANTS["fast6"]).trees
+def test_the_core_refuses_rows_that_do_not_fit():
     with pytest.raises(ValueError, match="one value per row"):
         train(VARIANTS["fast6"], weight=np.ones(7))
     with pytest.raises(ValueError, match="no such column"):
         Conditional.train(TRAIN, VALID, POSITION + 1, VARIANTS["fast6"])
-    for trees in (
-        Trees(t.splits, t.gains, t.values[:-1], t.offsets),
-        Trees(t.splits[1:], t.gains, t.values, t.offsets),
-    ):
-        with pytest.raises(ValueError, match="do not fit"):
-            oracle.log_odds(replace(c, trees=trees), TRAIN)
     with pytest.raises(ValueError, match="number of words"):
-        t.log_odds(TRAIN.columns, TRAIN.n_rows + 5000)
+        train(VARIANTS["fast6"]).trees.log_odds(TRAIN.columns, TRAIN.n_rows + 5000)
+
+
+def test_the_core_refuses_parameters_that_its_integers_cannot_hold():
+    for wrong in (0, 65_536):
+        with pytest.raises(ValueError, match="max_leaf_nodes"):
+            train(Boosting(max_leaf_nodes=wrong))
+    for wrong in (1, 7):
+        with pytest.raises(ValueError, match="split_bits"):
+            train(Boosting(split_bits=wrong))
+
+
+def test_training_is_not_continued_from_curves_of_another_length():
+    c = train(VARIANTS["fast6"])
+    for some in (0, 1, len(c.trees)):
+        for broken in (replace(c, train_curve=c.train_curve[:some]), replace(c, valid_curve=c.valid_curve[:some])):
+            with pytest.raises(ValueError, match="one value more than there are trees"):
+                broken.extend(TRAIN, VALID, replace(VARIANTS["fast6"], max_iter=20))

@@ -17,6 +17,7 @@
 #include "entropy.hpp"
 #include "kernels.hpp"
 #include "logistic.hpp"
+#include "require.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -73,10 +74,6 @@ Interrupt interrupt_for(const CancelFlag& cancel) {
   };
 }
 
-void require(bool condition, const char* what) {
-  if (!condition) throw nb::value_error(what);
-}
-
 Rows rows_of(const Array2<uint8_t>& rows) {
   require(rows.shape(1) % kRowAlign == 0, "rows: the stride must be a multiple of 32 bytes");
   return {rows.data(), rows.shape(0), rows.shape(1), rows.shape(1)};
@@ -116,21 +113,28 @@ struct BoundTrees {
   Array1<int32_t> values;
   Array1<int64_t> offsets;
   TreesView view;
+  size_t n_features;
 
   BoundTrees(Array2<uint16_t> splits, Array1<float> gains, Array1<int32_t> values, Array1<int64_t> offsets)
       : splits(std::move(splits)), gains(std::move(gains)), values(std::move(values)), offsets(std::move(offsets)) {
     const size_t n_splits = this->splits.shape(0);
-    require(this->offsets.shape(0) > 0 && this->splits.shape(1) == 2, "trees: bad shapes");
+    require(this->offsets.shape(0) > 0 && this->splits.shape(1) == 2, "the arrays of the trees have other shapes");
     const size_t count = this->offsets.shape(0) - 1;
-    require(static_cast<size_t>(this->offsets.data()[count]) == n_splits && this->gains.shape(0) == n_splits &&
-                this->values.shape(0) == n_splits + count,
-            "trees: the arrays do not fit each other");
+    require(this->gains.shape(0) == n_splits && this->values.shape(0) == n_splits + count,
+            "the numbers of splits and leaves do not add up");
     view = {reinterpret_cast<const Split*>(this->splits.data()), this->values.data(), this->offsets.data(), count};
+    n_features = check_trees(view, n_splits);
   }
   explicit BoundTrees(Trees&& trees)
       : BoundTrees(give_splits(std::move(trees.splits)), give_constant(std::move(trees.gains)),
                    give_constant(std::move(trees.values)), give_constant(std::move(trees.offsets))) {}
 };
+
+// Trees may split on the columns before `position` alone.
+const TreesView& trees_before(const BoundTrees& trees, size_t position) {
+  require(trees.n_features <= position, "a split uses a column at or after the position");
+  return trees.view;
+}
 
 template <class T>
 std::vector<T> copied(const Array1<T>& array) {
@@ -146,8 +150,9 @@ BoundBoosted boost_rows(const BoundRows& train, const BoundRows& valid, size_t p
                         const BoostingParameters& parameters, uint64_t seed, const BoundBoosted& start,
                         const CancelFlag& cancel) {
   const WeightedRows &train_rows = train.with_position(position), &valid_rows = valid.with_position(position);
+  const TreesView& given = trees_before(start.trees, position);
   Boosted boosted;
-  boosted.trees.splits.assign(start.trees.view.splits, start.trees.view.splits + start.trees.splits.shape(0));
+  boosted.trees.splits.assign(given.splits, given.splits + start.trees.splits.shape(0));
   boosted.trees.gains = copied(start.trees.gains);
   boosted.trees.values = copied(start.trees.values);
   boosted.trees.offsets = copied(start.trees.offsets);
@@ -165,26 +170,29 @@ BoundTrees refit_trees(const BoundRows& rows, size_t position, const BoundTrees&
                        const BoostingParameters& parameters, size_t n_start, double start_rate,
                        const CancelFlag& cancel) {
   const WeightedRows& given = rows.with_position(position);
+  const TreesView& view = trees_before(trees, position);
   std::vector<int32_t> values(trees.values.shape(0));
   {
     nb::gil_scoped_release released;
-    refit(given, position, trees.view, parameters, n_start, start_rate, interrupt_for(cancel), values.data());
+    refit(given, position, view, parameters, n_start, start_rate, interrupt_for(cancel), values.data());
   }
   return {trees.splits, trees.gains, give_constant(std::move(values)), trees.offsets};
 }
 
 New1<double> curve_of(const BoundRows& rows, size_t position, const BoundTrees& trees, const CancelFlag& cancel) {
   const WeightedRows& given = rows.with_position(position);
+  const TreesView& view = trees_before(trees, position);
   Curve result;
   {
     nb::gil_scoped_release released;
-    result = curve(given, position, trees.view, interrupt_for(cancel));
+    result = curve(given, position, view, interrupt_for(cancel));
   }
   return give(std::move(result));
 }
 
 New1<int32_t> log_odds(const Array2<uint64_t>& columns, size_t n_rows, const BoundTrees& trees) {
   const Columns c = columns_of(columns, n_rows);
+  require(trees.n_features <= columns.shape(0), "a split uses a column that is not there");
   std::vector<int32_t> result(c.padded_rows());
   {
     nb::gil_scoped_release released;
@@ -226,9 +234,7 @@ class Entropies {
   Entropies(Array2<uint64_t> train, size_t n_train, Array2<uint64_t> valid, size_t n_valid, uint64_t seed)
       : train_(std::move(train)),
         valid_(std::move(valid)),
-        entropies_(columns_of(train_, n_train), columns_of(valid_, n_valid), train_.shape(0), seed) {
-    require(train_.shape(0) == valid_.shape(0), "both halves need the same columns");
-  }
+        entropies_(columns_of(train_, n_train), columns_of(valid_, n_valid), common_columns(), seed) {}
   void pick(size_t column) { entropies_.pick(column); }
   std::vector<double> update(const std::vector<size_t>& columns) const {
     std::vector<double> result;
@@ -238,6 +244,11 @@ class Entropies {
   }
 
  private:
+  size_t common_columns() const {
+    require(train_.shape(0) == valid_.shape(0), "both halves need the same columns");
+    return train_.shape(0);
+  }
+
   Array2<uint64_t> train_, valid_;
   ConditionalEntropies entropies_;
 };
@@ -301,6 +312,7 @@ NB_MODULE(_core, m) {
   nb::class_<BoundTrees>(m, "Trees")
       .def(nb::init<Array2<uint16_t>, Array1<float>, Array1<int32_t>, Array1<int64_t>>(), "splits"_a.noconvert(),
            "gains"_a.noconvert(), "values"_a.noconvert(), "offsets"_a.noconvert())
+      .def_ro("n_features", &BoundTrees::n_features)
       .def_prop_ro(
           "splits", [](const BoundTrees& trees) { return trees.splits; }, kShared)
       .def_prop_ro(

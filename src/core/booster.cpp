@@ -6,6 +6,7 @@
 #include "fixed_point.hpp"
 #include "grower.hpp"
 #include "leaves.hpp"
+#include "require.hpp"
 
 namespace lbarn {
 namespace {
@@ -156,6 +157,11 @@ constexpr int32_t kNoTree = 0;  // the value of the only leaf before the first t
 
 void boost(const WeightedRows& train, const WeightedRows& valid, size_t position, const BoostingParameters& parameters,
            uint64_t seed, const Interrupt& interrupt, Boosted& boosted) {
+  require(parameters.max_leaf_nodes >= 1 && parameters.max_leaf_nodes <= kMaxLeaves, "max_leaf_nodes: 1 to 65,535");
+  require(parameters.split_bits >= 2 && parameters.split_bits <= 6, "split_bits: 2 to 6");
+  const size_t n_points = boosted.train_curve.size(), n_trees = boosted.trees.count();
+  require(n_points == boosted.valid_curve.size() && (n_points == n_trees + 1 || (n_points == 0 && n_trees == 0)),
+          "a curve needs one value more than there are trees");
   const Kernels& k = kernels();
   Trees& trees = boosted.trees;
   Walker training(k, train, position, true);

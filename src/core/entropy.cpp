@@ -2,6 +2,7 @@
 
 #include "grower.hpp"
 #include "leaves.hpp"
+#include "require.hpp"
 
 namespace lbarn {
 namespace {
@@ -24,9 +25,15 @@ ConditionalEntropies::ConditionalEntropies(const Columns& train, const Columns& 
   for (size_t column = 0; column < n_columns; ++column) start_at_base_rate(column, states_[column]);
 }
 
+void ConditionalEntropies::require_waiting(size_t column) const {
+  require(column < states_.size() && !states_[column].picked, "column: picked, or not there");
+}
+
 void ConditionalEntropies::pick(size_t column) {
+  require_waiting(column);
   picked_.append(train_, column);
   states_[column] = State{};
+  states_[column].picked = true;
 }
 
 // Newton's steps for one leaf.
@@ -50,6 +57,7 @@ void ConditionalEntropies::start_at_base_rate(size_t column, State& state) const
 }
 
 double ConditionalEntropies::update(size_t column) const {
+  require_waiting(column);
   State& state = states_[column];
   std::vector<int32_t> g(train_.padded_rows()), h(train_.padded_rows());
   std::vector<uint16_t> leaf(train_.padded_rows()), valid_leaf(valid_.padded_rows()), digits(train_.padded_rows());

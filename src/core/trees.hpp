@@ -11,6 +11,8 @@
 
 namespace lbarn {
 
+constexpr size_t kMaxLeaves = 65535;  // of one tree: their numbers fit 16 bits
+
 struct Split {
   uint16_t leaf;
   uint16_t feature;
@@ -34,6 +36,10 @@ struct TreesView {
     return {splits + offsets[t], static_cast<size_t>(offsets[t + 1] - offsets[t]), values + offsets[t] + t};
   }
 };
+
+// Throws std::invalid_argument where walking the trees could leave its bounds or their sum outgrow 31 bits. The number
+// of columns that they need: one more than the last that they split on.
+size_t check_trees(const TreesView& trees, size_t n_splits);
 
 struct Trees {
   std::vector<Split> splits;

@@ -40,8 +40,18 @@ class Trees:
 
     @cached_property
     def core(self) -> _core.Trees:
-        """The same arrays for the core, which checks them once."""
-        return _core.Trees(self.splits, self.gains, self.values, self.offsets)
+        """The same arrays for the core, which checks them once: a ValueError says what is wrong."""
+        try:
+            return _core.Trees(self.splits, self.gains, self.values, self.offsets)
+        except TypeError:
+            raise ValueError("an array of the trees has another type or shape") from None
+
+    def check(self, position: int) -> None:
+        """Raise a ValueError if these cannot be the trees of the variable at ``position``."""
+        if self.core.n_features > position:
+            raise ValueError("a split uses a variable that comes later in the order")
+        if not np.isfinite(self.gains).all():
+            raise ValueError("a gain is not a number")
 
     def __getstate__(self) -> dict[str, object]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # the core's object stays here
