@@ -218,6 +218,37 @@ def test_rows_of_weight_zero_are_dropped(unequal):
     np.testing.assert_array_equal(whole.train_curve, part.train_curve)
 
 
+CERTAINTY = [{"max_step": 1.0}, {"cap": True}, {"max_step": 2.5, "cap": True}]
+
+
+@pytest.mark.parametrize("certainty", CERTAINTY, ids=str)
+@pytest.mark.parametrize("seed", range(4000, 4030))
+def test_clipped_steps_and_capped_log_odds_agree_with_the_oracle_tree_by_tree(seed, certainty):
+    problem = random_problem(seed, max_iter=12, learning_rate=1.0, **certainty)
+    conditional = problem.train()
+    for t in range(problem.how.max_iter):
+        check_splits(problem, conditional, t)
+        check_leaves(problem, conditional, t)
+
+
+@pytest.mark.parametrize("certainty", CERTAINTY, ids=str)
+@pytest.mark.parametrize("seed", range(5000, 5030))
+def test_whole_runs_with_clipped_steps_and_capped_log_odds_reach_the_oracles_curve(seed, certainty):
+    problem = random_problem(seed, max_iter=30, learning_rate=0.3, **certainty)
+    conditional = problem.train()
+    ties = [oracle.splits_of(conditional.trees, t) for t in range(30)]
+    run = oracle.boost(problem.X, problem.y, problem.how, problem.weight, ties)
+    np.testing.assert_allclose(conditional.train_curve, run.curve, rtol=0, atol=1e-4)
+
+
+def test_no_leaf_is_larger_than_the_longest_step_times_the_learning_rate():
+    X, y = planted(400)
+    free = Problem(X, y, Boosting(max_leaf_nodes=16, learning_rate=0.5, max_iter=30, splits="exact"))
+    clipped = replace(free, how=replace(free.how, max_step=1.5))
+    assert np.abs(free.train().trees.values).max() * LOG_ODDS_UNIT > 0.75
+    assert np.abs(clipped.train().trees.values).max() * LOG_ODDS_UNIT == 0.75
+
+
 @pytest.mark.parametrize("splits", ["exact", "fast"])
 def test_only_ratios_of_weights_count(splits):
     X, y = planted(700)

@@ -13,7 +13,7 @@ import oracle
 from lbarn import _core
 from lbarn._engine.bits import PackedBits, pack
 from lbarn._engine.conditional import Boosting, Conditional
-from lbarn._engine.trees import LOG_ODDS_UNIT, UNIT, log_likelihoods
+from lbarn._engine.trees import LOG_ODDS_UNIT, NO_LIMIT, UNIT, log_likelihoods
 
 POSITION = 30
 VARIANTS = {
@@ -25,6 +25,8 @@ VARIANTS = {
     "some features": Boosting(max_features=0.4),
     "from the base rate": Boosting(init="prior"),
     "from a logistic regression": Boosting(init="linear"),
+    "short steps": Boosting(max_step=0.5),
+    "capped": Boosting(cap=True, max_leaf_nodes=64, max_step=4.0, l2_regularization=0.1),
     "stumps": Boosting(max_leaf_nodes=2),
     "no split": Boosting(max_leaf_nodes=1),
 }
@@ -252,6 +254,70 @@ def test_a_leaf_that_meets_no_row_in_a_refit_gets_zero():
         met = oracle.assign(ones.unpack(), oracle.splits_of(c.trees, t))[0]
         assert values[met] > 0
         assert not np.delete(values, met).any()
+
+
+# Few enough rows and rounds enough that the cap is reached.
+FEW, OTHERS = pack(table(40, 8)), pack(table(60, 9))
+CAPPED = Boosting(max_leaf_nodes=8, learning_rate=0.5, max_iter=60, cap=True)
+
+
+def limit_of(n: int) -> int:
+    return round(np.log(2 * (n + 1) - 1) / LOG_ODDS_UNIT)
+
+
+@pytest.mark.parametrize("weight", [None, UNEQUAL[:40]], ids=["unweighted", "weighted"])
+@pytest.mark.parametrize("init", ["half", "linear"])
+def test_a_cap_that_is_reached_gives_the_same_bits_on_all_paths_resumed_and_refitted(simd, on_portable, init, weight):
+    how = replace(CAPPED, init=init)
+
+    def run() -> Conditional:
+        return Conditional.train(FEW, OTHERS, POSITION, how, weight=weight)
+
+    c = run()
+    assert np.abs(oracle.log_odds(c, FEW)).max() == c.trees.limit == limit_of(40)
+    assert_same_bits(arrays(c), arrays(on_portable(run)))
+    begun = Conditional.train(FEW, OTHERS, POSITION, replace(how, max_iter=25), weight=weight)
+    assert_same_bits(arrays(begun.extend(FEW, OTHERS, how, weight=weight)), arrays(c))
+    assert_same_bits([c.refit(FEW, how, weight=weight).trees.values], [c.trees.values])
+
+
+def test_capped_log_odds_are_the_sums_of_the_leaves_cut_off_at_the_limit(simd):
+    c = Conditional.train(FEW, OTHERS, POSITION, CAPPED)
+    for t in (0, 5, 60):
+        head = c.trees.head(t)
+        sums = replace(head, limit=NO_LIMIT).log_odds(OTHERS.columns, OTHERS.n_rows)
+        capped = head.log_odds(OTHERS.columns, OTHERS.n_rows)
+        np.testing.assert_array_equal(capped, np.clip(sums, -c.trees.limit, c.trees.limit))
+        scores = log_likelihoods(capped, OTHERS.columns[POSITION])
+        assert scores.sum() * UNIT / OTHERS.n_rows == c.valid_curve[t]
+    np.testing.assert_array_equal(c.curve(OTHERS), c.valid_curve)
+
+
+def test_the_limit_counts_the_rows_with_weight_that_a_model_was_trained_or_refitted_on():
+    weight = np.r_[np.zeros(15), np.full(25, 3.0)]
+    c = Conditional.train(FEW, OTHERS, POSITION, CAPPED, weight=weight)
+    assert c.trees.limit == limit_of(25)
+    assert c.head(3).trees.limit == limit_of(25)
+    assert c.refit(OTHERS, CAPPED).trees.limit == limit_of(60)
+    assert c.refit(OTHERS, replace(CAPPED, cap=False)).trees.limit == NO_LIMIT
+    assert Conditional.train(FEW, OTHERS, POSITION, replace(CAPPED, cap=False)).trees.limit == NO_LIMIT
+
+
+def test_bounds_that_are_not_reached_change_nothing():
+    how = VARIANTS["fast6"]
+    bounded = train(replace(how, max_step=100.0, cap=True))
+    assert_same_bits(arrays(bounded), arrays(train(how)))
+    assert bounded.trees.limit == limit_of(TRAIN.n_rows)
+
+
+def test_refit_on_other_rows_gives_the_oracles_capped_leaf_updates():
+    how = replace(CAPPED, max_step=2.0, max_iter=25)
+    c = Conditional.train(FEW, OTHERS, POSITION, how)
+    other = OTHERS.unpack().astype(float)
+    trees = [oracle.splits_of(c.trees, t) for t in range(len(c.trees))]
+    expected = oracle.refit(other, other[:, POSITION], trees, how)
+    again = c.refit(OTHERS, how)
+    np.testing.assert_allclose(again.trees.values * LOG_ODDS_UNIT, np.concatenate(expected), rtol=0, atol=2.0**-16)
 
 
 @pytest.mark.parametrize("patience", [1, 3, 10])

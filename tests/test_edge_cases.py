@@ -113,6 +113,30 @@ def test_no_rows_leave_the_model_at_one_half(how):
     assert (oracle.log_odds(c, pack(random_columns(10, 4))) == 0).all()
 
 
+@pytest.mark.parametrize("n", [1, 20, 1300])
+def test_a_cap_leaves_a_value_never_seen_the_share_that_the_rows_allow(how, n):
+    c = train(pack(np.zeros((n, 3))), replace(how, max_iter=300, cap=True))
+    p = probabilities(oracle.log_odds(c, pack(random_columns(50, 3)))) * UNIT
+    np.testing.assert_allclose(p, 1.0 / (2.0 * (n + 1.0)), rtol=1e-6)
+    assert c.train_curve[-1] == pytest.approx(np.log1p(-1.0 / (2.0 * (n + 1.0))), rel=1e-5)
+
+
+def test_one_contrary_row_cannot_make_a_capped_model_certain(how):
+    X = random_columns(1300, 12)
+    X[:, 11] = 0
+    X[7, 11] = 1
+    c = train(pack(X), replace(how, max_iter=500, cap=True))
+    p = probabilities(oracle.log_odds(c, pack(random_columns(4000, 12, seed=1)))) * UNIT
+    assert p.min() >= (1.0 - 1e-6) / 2602.0
+    assert p.max() <= 1.0 - (1.0 - 1e-6) / 2602.0
+
+
+def test_no_rows_and_a_cap_leave_the_model_at_one_half(how):
+    c = train(pack(np.zeros((0, 4))), replace(how, cap=True))
+    assert c.trees.limit > 0
+    assert (oracle.log_odds(c, pack(random_columns(10, 4))) == 0).all()
+
+
 def test_two_equal_rows_with_different_targets_stay_at_one_half(how):
     bits = pack(np.array([[1, 0, 1], [1, 0, 0]]))
     c = train(bits, how)

@@ -60,6 +60,9 @@ BROKEN = {
     "flat splits": (replace(TRAINED.trees, splits=TRAINED.trees.splits.ravel()), "type or shape"),
     "splits of another type": (replace(TRAINED.trees, splits=TRAINED.trees.splits.astype(np.int64)), "type or shape"),
     "values that are not whole": (replace(TRAINED.trees, values=TRAINED.trees.values + 0.5), "type or shape"),
+    "no limit at all": (replace(TRAINED.trees, limit=0), "limit"),
+    "a negative limit": (replace(TRAINED.trees, limit=-(2**31)), "limit"),
+    "a limit beyond 31 bits": (replace(TRAINED.trees, limit=2**31), "type or shape"),
     "a tree of 65,536 leaves": (
         Trees(
             np.zeros((65_535, 2), np.uint16),

@@ -115,19 +115,21 @@ struct BoundTrees {
   TreesView view;
   size_t n_features;
 
-  BoundTrees(Array2<uint16_t> splits, Array1<float> gains, Array1<int32_t> values, Array1<int64_t> offsets)
+  BoundTrees(Array2<uint16_t> splits, Array1<float> gains, Array1<int32_t> values, Array1<int64_t> offsets,
+             int32_t limit)
       : splits(std::move(splits)), gains(std::move(gains)), values(std::move(values)), offsets(std::move(offsets)) {
     const size_t n_splits = this->splits.shape(0);
     require(this->offsets.shape(0) > 0 && this->splits.shape(1) == 2, "the arrays of the trees have other shapes");
     const size_t count = this->offsets.shape(0) - 1;
     require(this->gains.shape(0) == n_splits && this->values.shape(0) == n_splits + count,
             "the numbers of splits and leaves do not add up");
-    view = {reinterpret_cast<const Split*>(this->splits.data()), this->values.data(), this->offsets.data(), count};
+    view = {reinterpret_cast<const Split*>(this->splits.data()), this->values.data(), this->offsets.data(), count,
+            limit};
     n_features = check_trees(view, n_splits);
   }
   explicit BoundTrees(Trees&& trees)
       : BoundTrees(give_splits(std::move(trees.splits)), give_constant(std::move(trees.gains)),
-                   give_constant(std::move(trees.values)), give_constant(std::move(trees.offsets))) {}
+                   give_constant(std::move(trees.values)), give_constant(std::move(trees.offsets)), trees.limit) {}
 };
 
 // Trees may split on the columns before `position` alone.
@@ -172,11 +174,12 @@ BoundTrees refit_trees(const BoundRows& rows, size_t position, const BoundTrees&
   const WeightedRows& given = rows.with_position(position);
   const TreesView& view = trees_before(trees, position);
   std::vector<int32_t> values(trees.values.shape(0));
+  int32_t limit;
   {
     nb::gil_scoped_release released;
-    refit(given, position, view, parameters, n_start, start_rate, interrupt_for(cancel), values.data());
+    limit = refit(given, position, view, parameters, n_start, start_rate, interrupt_for(cancel), values.data());
   }
-  return {trees.splits, trees.gains, give_constant(std::move(values)), trees.offsets};
+  return {trees.splits, trees.gains, give_constant(std::move(values)), trees.offsets, limit};
 }
 
 New1<double> curve_of(const BoundRows& rows, size_t position, const BoundTrees& trees, const CancelFlag& cancel) {
@@ -190,13 +193,13 @@ New1<double> curve_of(const BoundRows& rows, size_t position, const BoundTrees& 
   return give(std::move(result));
 }
 
-New1<int32_t> log_odds(const Array2<uint64_t>& columns, size_t n_rows, const BoundTrees& trees) {
-  const Columns c = columns_of(columns, n_rows);
+New1<int32_t> log_odds_of(const Array2<uint64_t>& columns, size_t n_rows, const BoundTrees& trees) {
+  const Columns given = columns_of(columns, n_rows);
   require(trees.n_features <= columns.shape(0), "a split uses a column that is not there");
-  std::vector<int32_t> result(c.padded_rows());
+  std::vector<int32_t> result;
   {
     nb::gil_scoped_release released;
-    kernels().add_trees(c, trees.view, result.data());
+    result = log_odds(given, trees.view);
   }
   return give<New1<int32_t>>(std::move(result), {n_rows});
 }
@@ -304,14 +307,18 @@ NB_MODULE(_core, m) {
       .def_rw("split_bits", &BoostingParameters::split_bits)
       .def_rw("min_gain", &BoostingParameters::min_gain)
       .def_rw("l2_regularization", &BoostingParameters::l2_regularization)
+      .def_rw("max_step", &BoostingParameters::max_step)
+      .def_rw("cap", &BoostingParameters::cap)
       .def_rw("max_features", &BoostingParameters::max_features)
       .def_rw("n_iter_no_change", &BoostingParameters::n_iter_no_change, nb::arg().none());
   nb::class_<BoundRows>(m, "WeightedRows")
       .def(nb::init<Array2<uint64_t>, size_t, std::optional<Array1<double>>>(), "columns"_a, "n_rows"_a,
            "weight"_a.none() = nb::none());
   nb::class_<BoundTrees>(m, "Trees")
-      .def(nb::init<Array2<uint16_t>, Array1<float>, Array1<int32_t>, Array1<int64_t>>(), "splits"_a.noconvert(),
-           "gains"_a.noconvert(), "values"_a.noconvert(), "offsets"_a.noconvert())
+      .def(nb::init<Array2<uint16_t>, Array1<float>, Array1<int32_t>, Array1<int64_t>, int32_t>(),
+           "splits"_a.noconvert(), "gains"_a.noconvert(), "values"_a.noconvert(), "offsets"_a.noconvert(),
+           "limit"_a = kNoLimit)
+      .def_prop_ro("limit", [](const BoundTrees& trees) { return trees.view.limit; })
       .def_ro("n_features", &BoundTrees::n_features)
       .def_prop_ro(
           "splits", [](const BoundTrees& trees) { return trees.splits; }, kShared)
@@ -340,7 +347,7 @@ NB_MODULE(_core, m) {
   m.def("refit", &refit_trees, "rows"_a, "position"_a, "trees"_a, "parameters"_a, "n_start"_a, "start_rate"_a,
         "cancel"_a);
   m.def("curve", &curve_of, "rows"_a, "position"_a, "trees"_a, "cancel"_a);
-  m.def("log_odds", &log_odds, "columns"_a, "n_rows"_a, "trees"_a);
+  m.def("log_odds", &log_odds_of, "columns"_a, "n_rows"_a, "trees"_a);
   m.def("log_likelihoods", &log_likelihoods, "log_odds"_a, "target"_a);
   m.def("probabilities", &probabilities, "log_odds"_a);
   m.def("histogram", &histogram_of, "rows"_a, "index"_a, "digits"_a, "n_columns"_a = nb::none());

@@ -6,6 +6,7 @@
 #include "fixed_point.hpp"
 #include "grower.hpp"
 #include "leaves.hpp"
+#include "logistic.hpp"
 #include "require.hpp"
 
 namespace lbarn {
@@ -24,23 +25,24 @@ class Walker {
         g_(gradients ? columns_.padded_rows() : 0),
         h_(gradients ? columns_.padded_rows() : 0) {
     const size_t n = columns_.rows;
+    kept_ = n;
     total_weight_ = static_cast<double>(n);
     if (!rows.weight || n == 0) return;
     double largest = 0.0, sum = 0.0;  // the sum in units of the largest: it cannot overflow
-    size_t kept = 0;
+    kept_ = 0;
     for (size_t i = 0; i < n; ++i) largest = std::max(largest, rows.weight[i]);
     for (size_t i = 0; i < n && largest > 0.0; ++i) {
       sum += rows.weight[i] / largest;
-      kept += rows.weight[i] > 0.0;
+      kept_ += rows.weight[i] > 0.0;
       unequal_ = unequal_ || (rows.weight[i] > 0.0 && rows.weight[i] != largest);
     }
-    if (!unequal_ && kept == n) return;
+    if (!unequal_ && kept_ == n) return;
     weight_.assign(columns_.padded_rows(), 0.0f);
     if (unequal_) {
       int exponent;
       const double fraction = std::frexp(largest, &exponent);
       for (size_t i = 0; i < n; ++i) weight_[i] = static_cast<float>(std::ldexp(rows.weight[i], -exponent));
-      scale_ = static_cast<double>(kept) / (sum * fraction);
+      scale_ = static_cast<double>(kept_) / (sum * fraction);
     } else {
       for (size_t i = 0; i < n; ++i) weight_[i] = rows.weight[i] > 0.0 ? 1.0f : 0.0f;
     }
@@ -49,8 +51,11 @@ class Walker {
   }
 
   RowState state() {
-    return {columns_.rows, target_, weight_.empty() ? nullptr : weight_.data(), log_odds_.data(), g_.data(), h_.data()};
+    return {columns_.rows, target_, weight_.empty() ? nullptr : weight_.data(), log_odds_.data(), g_.data(),
+            h_.data(),     limit_};
   }
+  size_t rows_with_weight() const { return kept_; }
+  void set_limit(int32_t limit) { limit_ = limit; }
   const uint16_t* assign(const Tree& tree) {
     kernels_.assign_leaves(columns_, tree, leaf_.data());
     return leaf_.data();
@@ -85,16 +90,18 @@ class Walker {
   std::vector<uint16_t> leaf_;
   std::vector<int32_t> g_, h_;
   std::vector<float> weight_;
+  int32_t limit_ = kNoLimit;
+  size_t kept_;           // rows that have any weight
   bool unequal_ = false;  // among the rows that have any weight
   double scale_ = 1.0;
   double total_weight_;
 };
 
 // Values of the leaves from their sums. A tree that would let the log-odds outgrow 31 bits gets zeros.
-void set_values(const std::vector<LeafSum>& sums, double learning_rate, double l2, int64_t& headroom, int32_t* values) {
+void set_values(const std::vector<LeafSum>& sums, const LeafRule& rule, int64_t& headroom, int32_t* values) {
   int32_t largest = 0;
   for (size_t l = 0; l < sums.size(); ++l) {
-    values[l] = leaf_value(sums[l], learning_rate, l2);
+    values[l] = leaf_value(sums[l], rule);
     largest = std::max(largest, std::abs(values[l]));
   }
   if (largest > headroom) {
@@ -102,6 +109,13 @@ void set_values(const std::vector<LeafSum>& sums, double learning_rate, double l
     return;
   }
   headroom -= largest;
+}
+
+// The log-odds of p = 1 / (2 (n + 1)): n rows that agree are no evidence for less.
+int32_t limit_after(size_t n, bool cap) {
+  if (!cap) return kNoLimit;
+  const double log_odds = std::log(2.0 * static_cast<double>(n) + 1.0);
+  return std::max<int32_t>(1, static_cast<int32_t>(std::llround(log_odds / kLogOddsUnit)));
 }
 
 int64_t headroom_after(const TreesView& trees) {
@@ -166,6 +180,9 @@ void boost(const WeightedRows& train, const WeightedRows& valid, size_t position
   Trees& trees = boosted.trees;
   Walker training(k, train, position, true);
   Walker validation(k, valid, position, false);
+  trees.limit = limit_after(training.rows_with_weight(), parameters.cap);
+  training.set_limit(trees.limit);
+  validation.set_limit(trees.limit);
   training.replay(trees.view());
   validation.replay(trees.view());
   RoundSummary summary = training.advance(&kNoTree);
@@ -222,7 +239,7 @@ void boost(const WeightedRows& train, const WeightedRows& valid, size_t position
     int32_t* values = trees.values.data() + (trees.values.size() - splits.size() - 1);
     training.assign(tree);
     training.sum_leaves(splits.size() + 1, sums);
-    set_values(sums, parameters.learning_rate, true_l2, headroom, values);
+    set_values(sums, {parameters.learning_rate, true_l2, parameters.max_step}, headroom, values);
     append_gains(splits, sums, true_l2, training.scale() * kUnit, trees.gains);
 
     summary = training.advance(values);
@@ -233,9 +250,11 @@ void boost(const WeightedRows& train, const WeightedRows& valid, size_t position
   }
 }
 
-void refit(const WeightedRows& rows, size_t position, const TreesView& trees, const BoostingParameters& parameters,
-           size_t n_start, double start_rate, const Interrupt& interrupt, int32_t* values) {
+int32_t refit(const WeightedRows& rows, size_t position, const TreesView& trees, const BoostingParameters& parameters,
+              size_t n_start, double start_rate, const Interrupt& interrupt, int32_t* values) {
   Walker walker(kernels(), rows, position, true);
+  const int32_t limit = limit_after(walker.rows_with_weight(), parameters.cap);
+  walker.set_limit(limit);
   const double true_l2 = parameters.l2_regularization / walker.scale() * kPerUnit;
   int64_t headroom = kMaxLogOdds;
   std::vector<LeafSum> sums;
@@ -245,14 +264,17 @@ void refit(const WeightedRows& rows, size_t position, const TreesView& trees, co
     const Tree tree = trees.tree(t);
     walker.assign(tree);
     walker.sum_leaves(tree.n_splits + 1, sums);
-    set_values(sums, t < n_start ? start_rate : parameters.learning_rate, true_l2, headroom, values);
+    const double rate = t < n_start ? start_rate : parameters.learning_rate;
+    set_values(sums, {rate, true_l2, parameters.max_step}, headroom, values);
     walker.advance(values);
     values += sums.size();
   }
+  return limit;
 }
 
 Curve curve(const WeightedRows& rows, size_t position, const TreesView& trees, const Interrupt& interrupt) {
   Walker walker(kernels(), rows, position, false);
+  walker.set_limit(trees.limit);
   Curve curve{walker.advance_mean(&kNoTree)};
   for (size_t t = 0; t < trees.count; ++t) {
     interrupt();
@@ -261,6 +283,14 @@ Curve curve(const WeightedRows& rows, size_t position, const TreesView& trees, c
     curve.push_back(walker.advance_mean(tree.values));
   }
   return curve;
+}
+
+std::vector<int32_t> log_odds(const Columns& columns, const TreesView& trees) {
+  std::vector<int32_t> sums(columns.padded_rows());
+  kernels().add_trees(columns, trees, sums.data());
+  if (trees.limit < kNoLimit)
+    for (int32_t& sum : sums) sum = clamped(sum, trees.limit);
+  return sums;
 }
 
 }  // namespace lbarn

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -25,7 +26,9 @@ struct BoostingParameters {
   int split_bits = 6;
   double min_gain = 0.0;
   double l2_regularization = 0.0;
-  double max_features = 1.0;               // share of the predictors that a tree may split on
+  double max_step = std::numeric_limits<double>::infinity();  // of a leaf, before the learning rate
+  bool cap = false;                                           // no probability below 1 / (2 (n + 1)) after n rows
+  double max_features = 1.0;                                  // share of the predictors that a tree may split on
   std::optional<size_t> n_iter_no_change;  // stop when validation has not improved for this many rounds; 0 is never too
 };
 
@@ -49,12 +52,15 @@ struct Boosted {
 void boost(const WeightedRows& train, const WeightedRows& valid, size_t position, const BoostingParameters& parameters,
            uint64_t seed, const Interrupt& interrupt, Boosted& boosted);
 
-// New leaf values for the same splits, round by round, into `values`. The first `n_start` trees have a learning rate of
-// their own.
-void refit(const WeightedRows& rows, size_t position, const TreesView& trees, const BoostingParameters& parameters,
-           size_t n_start, double start_rate, const Interrupt& interrupt, int32_t* values);
+// New leaf values for the same splits, round by round, into `values`, and the limit that goes with them. The first
+// `n_start` trees have a learning rate of their own.
+int32_t refit(const WeightedRows& rows, size_t position, const TreesView& trees, const BoostingParameters& parameters,
+              size_t n_start, double start_rate, const Interrupt& interrupt, int32_t* values);
 
 // The curve of any rows under trained trees.
 Curve curve(const WeightedRows& rows, size_t position, const TreesView& trees, const Interrupt& interrupt);
+
+// The log-odds of all rows, padding included, in units of 2^-20.
+std::vector<int32_t> log_odds(const Columns& columns, const TreesView& trees);
 
 }  // namespace lbarn

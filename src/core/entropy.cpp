@@ -49,7 +49,7 @@ void ConditionalEntropies::start_at_base_rate(size_t column, State& state) const
     kernels_.advance(train, leaf.data(), &value);
     LeafSum sum;
     kernels_.sum_leaves(train, leaf.data(), 1, &sum);
-    value = leaf_value(sum, 1.0, kL2 * kPerUnit);
+    value = leaf_value(sum, {1.0, kL2 * kPerUnit});
     total += value;
   }
   kernels_.advance(train, leaf.data(), &value);
@@ -84,7 +84,7 @@ double ConditionalEntropies::update(size_t column) const {
     const Tree tree{splits.data(), splits.size(), values.data()};
     kernels_.assign_leaves(train_, tree, leaf.data());
     kernels_.sum_leaves(train, leaf.data(), sums.size(), sums.data());
-    for (size_t l = 0; l < sums.size(); ++l) values[l] = leaf_value(sums[l], kRate, kL2 * kPerUnit);
+    for (size_t l = 0; l < sums.size(); ++l) values[l] = leaf_value(sums[l], {kRate, kL2 * kPerUnit});
     kernels_.assign_leaves(valid_, tree, valid_leaf.data());
     const int64_t log_likelihood = kernels_.advance_score(valid, valid_leaf.data(), values.data());
     if (log_likelihood > state.log_likelihood) {

@@ -11,6 +11,7 @@ namespace lbarn {
 size_t check_trees(const TreesView& trees, size_t n_splits) {
   require(trees.offsets[0] == 0 && trees.offsets[trees.count] == static_cast<int64_t>(n_splits),
           "the numbers of splits do not add up");
+  require(trees.limit > 0, "the limit of the log-odds is not positive");
   size_t n_features = 0;
   int64_t largest_sum = 0;
   for (size_t t = 0; t < trees.count; ++t) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -35,6 +36,8 @@ class Boosting:
     l2_regularization: float = 0.0
     max_features: float = 1.0
     n_iter_no_change: int | None = None
+    max_step: float = math.inf  # of a leaf, before the learning rate
+    cap: bool = False  # no probability below 1 / (2 (n + 1)) after n rows
 
     def start(self) -> Boosting | None:
         """How the first rounds are boosted, those before trees of full size; None where there are none.
@@ -169,7 +172,7 @@ class Conditional:
             start_rate=how.start_rate,
             cancel=cancel or _core.CancelFlag(),
         )
-        return replace(self, trees=replace(self.trees, values=renewed.values))
+        return replace(self, trees=replace(self.trees, values=renewed.values, limit=renewed.limit))
 
     def curve(self, bits: PackedBits, weight: Weights = None) -> NDArray[np.float64]:
         """Mean log-likelihood of ``bits`` after 0, 1, ... trees."""

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from lbarn import _core
 
-__all__ = ["LOG_ODDS_UNIT", "UNIT", "Trees", "log_likelihoods", "probabilities"]
+__all__ = ["LOG_ODDS_UNIT", "NO_LIMIT", "UNIT", "Trees", "log_likelihoods", "probabilities"]
 
 LOG_ODDS_UNIT = 2.0**-20  # leaf values and log-odds
+NO_LIMIT = 2**31 - 1  # no log-odds are larger
 UNIT = 2.0**-30  # probabilities and log-likelihoods
 
 
@@ -22,13 +23,15 @@ class Trees:
 
     A tree starts as leaf 0. Its split ``k``, ``splits[offsets[t] + k] == (leaf, position)``, takes that leaf apart: rows
     with a 0 at that position stay, rows with a 1 move to the new leaf ``k + 1``. Leaf ``l`` of tree ``t`` has the value
-    ``values[offsets[t] + t + l]``, in units of 2^-20.
+    ``values[offsets[t] + t + l]``, in units of 2^-20. The log-odds of a row are the sum of its leaves, but no further from
+    0 than ``limit``.
     """
 
     splits: NDArray[np.uint16]
     gains: NDArray[np.float32]
     values: NDArray[np.int32]
     offsets: NDArray[np.int64]
+    limit: int = NO_LIMIT
 
     @classmethod
     def empty(cls) -> Trees:
@@ -36,13 +39,13 @@ class Trees:
 
     @classmethod
     def of_core(cls, trees: _core.Trees) -> Trees:
-        return cls(trees.splits, trees.gains, trees.values, trees.offsets)
+        return cls(trees.splits, trees.gains, trees.values, trees.offsets, trees.limit)
 
     @cached_property
     def core(self) -> _core.Trees:
         """The same arrays for the core, which checks them once: a ValueError says what is wrong."""
         try:
-            return _core.Trees(self.splits, self.gains, self.values, self.offsets)
+            return _core.Trees(self.splits, self.gains, self.values, self.offsets, self.limit)
         except TypeError:
             raise ValueError("an array of the trees has another type or shape") from None
 
@@ -62,7 +65,7 @@ class Trees:
     def head(self, count: int) -> Trees:
         """The first ``count`` trees, as views."""
         n = int(self.offsets[count])
-        return Trees(self.splits[:n], self.gains[:n], self.values[: n + count], self.offsets[: count + 1])
+        return Trees(self.splits[:n], self.gains[:n], self.values[: n + count], self.offsets[: count + 1], self.limit)
 
     def importance(self, position: int) -> NDArray[np.float64]:
         """Summed gain of each predictor, by position, for the variable at ``position``."""
