@@ -2,41 +2,14 @@
 #pragma once
 
 #include <functional>
-#include <limits>
-#include <optional>
 #include <vector>
 
-#include "kernels.hpp"
+#include "round.hpp"
 
 namespace lbarn {
 
 // Called between trees; throws to stop.
 using Interrupt = std::function<void()>;
-
-enum class BoostingKind { newton, gradient };
-enum class SplitKind { fast, exact };
-
-// The words are those of lbarn.LBARN.
-struct BoostingParameters {
-  size_t max_leaf_nodes = 16;
-  double learning_rate = 0.02;
-  size_t max_iter = 1000;                        // in all, those of the trees given included
-  BoostingKind boosting = BoostingKind::newton;  // gradient: split on the gradient alone
-  SplitKind splits = SplitKind::fast;            // exact: round g and h to 24 bits; fast: stochastically to split_bits
-  int split_bits = 6;
-  double min_gain = 0.0;
-  double l2_regularization = 0.0;
-  double max_step = std::numeric_limits<double>::infinity();  // of a leaf, before the learning rate
-  bool cap = false;                                           // no probability below 1 / (2 (n + 1)) after n rows
-  double max_features = 1.0;                                  // share of the predictors that a tree may split on
-  std::optional<size_t> n_iter_no_change;  // stop when validation has not improved for this many rounds; 0 is never too
-};
-
-// Rows to learn from or to validate on. The target is column `position`, its predictors the columns before it.
-struct WeightedRows {
-  Columns columns;
-  const double* weight = nullptr;  // null: all 1; else one per row, none negative
-};
 
 // Mean log-likelihood per row (nats, weighted) after t = 0, 1, ... trees.
 using Curve = std::vector<double>;

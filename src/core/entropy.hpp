@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "booster.hpp"
+#include "round.hpp"
 
 namespace lbarn {
 
