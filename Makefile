@@ -5,7 +5,7 @@ RUN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt README.md $(shell find src -type f -not -name '*.pyc')
 CPP := $(wildcard src/core/*.hpp src/core/*.cpp tests/*.cpp benchmarks/*.cpp)
 CORE_TESTS := $(addprefix tests/test_,bits.py histogram.py logistic.py trees.py conditional.py boosting.py edge_cases.py)
-STUBGEN := $(RUN)/python -m nanobind.stubgen --quiet -m lbarn._core
+STUBGEN = mkdir -p build && $(RUN)/python -m nanobind.stubgen --quiet -m lbarn._core -o build/_core.pyi
 
 .PHONY: demo test lint format stubs bench sanitize clean
 
@@ -19,7 +19,7 @@ lint: $(VENV)/lint
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
 	$(RUN)/clang-format --dry-run --Werror $(CPP)
-	$(STUBGEN) -o build/_core.pyi
+	$(STUBGEN)
 	diff -u src/lbarn/_core.pyi build/_core.pyi  # make stubs writes it anew
 	$(RUN)/mypy
 	PYTHONPATH=src $(RUN)/lint-imports
@@ -31,7 +31,8 @@ format: $(VENV)/lint
 
 # What the type checker knows of the core, as the core itself tells it.
 stubs: $(VENV)/lint
-	$(STUBGEN) -o src/lbarn/_core.pyi
+	$(STUBGEN)
+	cmp -s build/_core.pyi src/lbarn/_core.pyi || cp build/_core.pyi src/lbarn/_core.pyi
 
 bench: $(VENV)/bench
 	$(RUN)/python benchmarks/bench_histogram.py

@@ -378,13 +378,16 @@ def test_the_core_refuses_rows_that_do_not_fit():
         train(VARIANTS["fast6"]).trees.log_odds(TRAIN.columns, TRAIN.n_rows + 5000)
 
 
-def test_the_core_refuses_parameters_that_its_integers_cannot_hold():
+def test_the_core_refuses_parameters_that_it_cannot_work_with():
     for wrong in (0, 65_536):
         with pytest.raises(ValueError, match="max_leaf_nodes"):
             train(Boosting(max_leaf_nodes=wrong))
     for wrong in (1, 7):
         with pytest.raises(ValueError, match="split_bits"):
             train(Boosting(split_bits=wrong))
+    for wrong in (0.0, -1.0, np.nan):
+        with pytest.raises(ValueError, match="max_step"):
+            train(Boosting(max_step=wrong))
 
 
 def test_training_is_not_continued_from_curves_of_another_length():

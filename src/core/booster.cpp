@@ -11,6 +11,12 @@
 namespace lbarn {
 namespace {
 
+void check(const BoostingParameters& parameters) {
+  require(parameters.max_leaf_nodes >= 1 && parameters.max_leaf_nodes <= kMaxLeaves, "max_leaf_nodes: 1 to 65,535");
+  require(parameters.split_bits >= 2 && parameters.split_bits <= 6, "split_bits: 2 to 6");
+  require(parameters.max_step > 0.0, "max_step: must be positive");
+}
+
 LeafRule rule_for(const BoostingParameters& parameters, const Walker& walker) {
   return {parameters.learning_rate, parameters.l2_regularization / walker.scale() * kPerUnit, parameters.max_step};
 }
@@ -68,8 +74,7 @@ constexpr int32_t kNoTree = 0;  // the value of the only leaf before the first t
 
 void boost(const WeightedRows& train, const WeightedRows& valid, size_t position, const BoostingParameters& parameters,
            uint64_t seed, const Interrupt& interrupt, Boosted& boosted) {
-  require(parameters.max_leaf_nodes >= 1 && parameters.max_leaf_nodes <= kMaxLeaves, "max_leaf_nodes: 1 to 65,535");
-  require(parameters.split_bits >= 2 && parameters.split_bits <= 6, "split_bits: 2 to 6");
+  check(parameters);
   const size_t n_points = boosted.train_curve.size(), n_trees = boosted.trees.count();
   require(n_points == boosted.valid_curve.size() && (n_points == n_trees + 1 || (n_points == 0 && n_trees == 0)),
           "a curve needs one value more than there are trees");
@@ -119,6 +124,7 @@ void boost(const WeightedRows& train, const WeightedRows& valid, size_t position
 
 int32_t refit(const WeightedRows& rows, size_t position, const TreesView& trees, const BoostingParameters& parameters,
               size_t n_start, double start_rate, const Interrupt& interrupt, int32_t* values) {
+  check(parameters);
   Walker walker(kernels(), rows, position, true);
   const int32_t limit = limit_after(walker.rows_with_weight(), parameters.cap);
   walker.set_limit(limit);

@@ -1,6 +1,7 @@
 // Rows while they are boosted: their log-odds, g and h, and the leaf that each has reached.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "kernels.hpp"
