@@ -136,23 +136,10 @@ class Conditional:
         cancel = cancel or _core.CancelFlag()
         current, start = self, how.start()
         if start is not None and len(self.trees) == self.n_start:  # a start that is over has other trees behind it
-            current = current._boosted(train_rows, valid_rows, start, seed, cancel)
+            current = _boosted(current, train_rows, valid_rows, start, seed, cancel)
             n_start = min(int(current.valid_curve.argmax()), how.max_iter)
             current = replace(current.head(n_start), n_start=n_start)
-        return current._boosted(train_rows, valid_rows, how, seed, cancel)
-
-    def _boosted(
-        self,
-        train: _core.WeightedRows,
-        valid: _core.WeightedRows,
-        how: Boosting,
-        seed: int,
-        cancel: _core.CancelFlag,
-    ) -> Conditional:
-        before = _core.Boosted(self.trees.core, self.train_curve, self.valid_curve)
-        after = _core.boost(train, valid, self.position, how.for_core(), seed, before, cancel)
-        trees = Trees.of_core(after.trees)
-        return replace(self, trees=trees, train_curve=after.train_curve, valid_curve=after.valid_curve)
+        return _boosted(current, train_rows, valid_rows, how, seed, cancel)
 
     def head(self, count: int) -> Conditional:
         """With the first ``count`` trees alone."""
@@ -177,3 +164,17 @@ class Conditional:
     def curve(self, bits: PackedBits, weight: Weights = None) -> NDArray[np.float64]:
         """Mean log-likelihood of ``bits`` after 0, 1, ... trees."""
         return _core.curve(_rows(bits, weight), self.position, self.trees.core, _core.CancelFlag())
+
+
+def _boosted(
+    conditional: Conditional,
+    train: _core.WeightedRows,
+    valid: _core.WeightedRows,
+    how: Boosting,
+    seed: int,
+    cancel: _core.CancelFlag,
+) -> Conditional:
+    before = _core.Boosted(conditional.trees.core, conditional.train_curve, conditional.valid_curve)
+    after = _core.boost(train, valid, conditional.position, how.for_core(), seed, before, cancel)
+    trees = Trees.of_core(after.trees)
+    return replace(conditional, trees=trees, train_curve=after.train_curve, valid_curve=after.valid_curve)
