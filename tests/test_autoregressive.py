@@ -50,7 +50,7 @@ def model() -> LBARN:
 @settings(max_examples=150)
 @given(parameters, st.integers(1, 10), st.integers(5, 80))
 def test_the_probabilities_of_all_states_sum_to_one(parameters: dict[str, Any], D: int, n: int) -> None:
-    model = LBARN(**parameters).fit(rows(n, D, seed=n))
+    model = LBARN.paper(**parameters).fit(rows(n, D, seed=n))
     assert np.exp(model.score_samples(all_states(D))).sum() == pytest.approx(1.0, abs=1e-5)
 
 
@@ -192,8 +192,7 @@ def test_importances_are_the_summed_gains_of_the_selected_trees(model: LBARN) ->
     for method in ("common", "individual"):
         model.select(method)
         expected = np.zeros((6, 6))
-        for d, conditional in enumerate(model._conditionals):
-            trees = conditional.trees
+        for d, trees in enumerate(model.run_.trees):
             for s in range(trees.offsets[model.n_trees_[SHUFFLED[d]]]):
                 expected[SHUFFLED[d], SHUFFLED[trees.splits[s, 1]]] += trees.gains[s]
         np.testing.assert_allclose(model.feature_importances_, expected, rtol=1e-6)

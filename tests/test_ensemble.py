@@ -145,9 +145,9 @@ def test_bagging_takes_any_two_kinds_of_tables_and_gives_back_the_first(kind: st
     table = TABLES[kind](X)
     model = quick(bagging=True).fit(table, X_val=TABLES[below](TEST))
     assert model.score(TABLES[kind](TEST)) == quick(bagging=True).fit(X, X_val=TEST).score(TEST)
-    expected = LBARN(max_iter=1).fit(table)._kind
-    assert model._kind == expected
-    assert all(member._kind == expected for member in model.members_)
+    expected = LBARN(max_iter=1).fit(table).table_format_
+    assert model.table_format_ == expected
+    assert all(member.table_format_ == expected for member in model.members_)
 
 
 def test_a_member_whose_hold_out_weighs_nothing_is_refused() -> None:

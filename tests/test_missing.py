@@ -35,7 +35,7 @@ def assert_same_conditional(a: LBARN, b: LBARN, column: int) -> None:
     """The trees and curves of one column, bit for bit."""
     position = list(a.order_).index(column)
     assert list(b.order_).index(column) == position
-    ours, theirs = a._conditionals[position].trees, b._conditionals[position].trees
+    ours, theirs = a.run_.trees[position], b.run_.trees[position]
     for name in ("splits", "gains", "values", "offsets"):
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), err_msg=name)
     np.testing.assert_array_equal(a.train_curve_[column], b.train_curve_[column])

@@ -99,8 +99,8 @@ def test_a_file_that_is_older_than_a_parameter_opens_with_its_default(path: Path
 @pytest.mark.parametrize("trim", [False, True])
 def test_a_linear_start_comes_back_and_is_refitted_alike(path: Path, trim: bool) -> None:
     model = quick(init="linear", max_iter=80, learning_rate=0.1).fit(X)
-    starts = [c.n_start for c in model._conditionals]
-    assert any(0 < n < len(c.trees) for n, c in zip(starts, model._conditionals))
+    starts = [c.n_start for c in model.run_.conditionals]
+    assert any(0 < n < len(c.trees) for n, c in zip(starts, model.run_.conditionals))
     model.save(path, trim=trim)
     loaded = LBARN.load(path)
     np.testing.assert_array_equal(loaded.refit_leaves(X).score_samples(X), model.refit_leaves(X).score_samples(X))
@@ -159,7 +159,7 @@ def test_trimming_keeps_the_selected_trees_only_with_the_same_scores(path: Path)
     np.testing.assert_array_equal(trimmed.score_samples(TEST), model.score_samples(TEST))
     np.testing.assert_array_equal(trimmed.sample(20, random_state=0), model.sample(20, random_state=0))
     np.testing.assert_array_equal(trimmed.feature_importances_, model.feature_importances_)
-    np.testing.assert_array_equal([len(c.trees) for c in trimmed._conditionals], trimmed.n_trees_)
+    np.testing.assert_array_equal([len(c.trees) for c in trimmed.run_.conditionals], trimmed.n_trees_)
     with pytest.raises(ValueError, match="trimmed model keeps the selected trees only and cannot select again"):
         trimmed.select("common")
 
