@@ -155,7 +155,9 @@ def test_a_missing_value_where_all_are_needed_is_named_and_pointed_to_impute(use
 
 
 @pytest.mark.parametrize(
-    "model", [quick(order=[3, 5, 0, 2, 4, 1]), quick_ensemble(), IndependentBits()], ids=lambda model: type(model).__name__
+    "model",
+    [quick(order=[3, 5, 0, 2, 4, 1]), quick_ensemble(), IndependentBits()],
+    ids=lambda model: type(model).__name__,
 )
 def test_a_score_is_the_log_likelihood_of_the_values_that_are_there_and_says_so(model: Any) -> None:
     model.fit(TRAIN)

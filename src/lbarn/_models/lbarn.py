@@ -107,8 +107,8 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
 
     # ------------------------------------------------------------------ fit
 
-    @_fit_context(prefer_skip_nested_validation=True)
     @all_or_nothing
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: Any,
