@@ -44,6 +44,8 @@ def test_clone_keeps_every_parameter_and_nothing_learned() -> None:
         "split_bits": 3,
         "min_gain": 0.5,
         "l2_regularization": 1.0,
+        "max_step": 2.0,
+        "cap": True,
         "max_features": 0.5,
         "refit": True,
         "n_iter_no_change": None,

@@ -142,6 +142,7 @@ def tune(
         random_state=int(random_state),
         verbose=verbose,
         refit=True,
+        n_iter_no_change=None,  # all selections are compared, and most need whole curves
     ).validated()
     seed = int(check_random_state(model.random_state).randint(2**31 - 1))
     rows = GivenRows.read(X, X_val, sample_weight, sample_weight_val, binarize=binarize)
