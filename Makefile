@@ -6,8 +6,9 @@ SOURCES := pyproject.toml CMakeLists.txt README.md $(shell find src -type f -not
 CPP := $(wildcard src/core/*.hpp src/core/*.cpp tests/*.cpp benchmarks/*.cpp)
 CORE_TESTS := $(addprefix tests/test_,bits.py histogram.py logistic.py conditional.py boosting.py edge_cases.py)
 
-.PHONY: demo test lint format bench sanitize clean
+.PHONY: demo test lint format docs bench sanitize clean
 
+# Half a minute of building, once, and about ten seconds of demo.
 demo: $(VENV)/installed
 	$(RUN)/python -m lbarn.demo
 
@@ -24,6 +25,11 @@ format: $(VENV)/lint
 	$(RUN)/ruff check --fix .
 	$(RUN)/ruff format .
 	$(RUN)/clang-format -i $(CPP)
+
+# The documentation as a site, in build/site; warnings are errors (mkdocs.yml). Needs no network once its environment is there.
+docs: $(VENV)/docs
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict
+	@echo "built; open build/site/index.html, or with search: $(RUN)/python -m http.server -d build/site"
 
 bench: $(VENV)/bench
 	$(RUN)/python benchmarks/bench_histogram.py
@@ -50,6 +56,10 @@ $(VENV)/test: $(VENV)/installed
 
 $(VENV)/lint: $(VENV)/installed
 	$(RUN)/python -m pip install --quiet --group lint
+	touch $@
+
+$(VENV)/docs: $(VENV)/installed
+	$(RUN)/python -m pip install --quiet --group docs
 	touch $@
 
 $(VENV)/bench: $(VENV)/installed
