@@ -1,23 +1,50 @@
 """Errors of ours. All are ValueErrors: the input is wrong, and the message says how to mend it."""
 
-__all__ = ["CheckpointError", "CompressedDataError", "DatasetError", "ModelFileError", "TableFileError"]
+from __future__ import annotations
+
+__all__ = [
+    "CheckpointError",
+    "CompressedDataError",
+    "DatasetError",
+    "LBARNError",
+    "ModelFileError",
+    "NotBinaryError",
+    "TableFileError",
+]
 
 
-class ModelFileError(ValueError):
+class LBARNError(ValueError):
+    """The base of all errors of lbarn."""
+
+
+class ModelFileError(LBARNError):
     """A model file cannot be read: damaged, of another version, or not one of ours."""
 
 
-class CheckpointError(ValueError):
-    """A checkpoint belongs to another fit."""
+class CheckpointError(LBARNError):
+    """A checkpoint belongs to another fit, or is damaged."""
 
 
-class CompressedDataError(ValueError):
+class CompressedDataError(LBARNError):
     """Compressed data is damaged or was made with another model."""
 
 
-class DatasetError(ValueError):
+class DatasetError(LBARNError):
     """A data set is absent, cannot be fetched, or is not what it should be."""
 
 
-class TableFileError(ValueError):
+class TableFileError(LBARNError):
     """A file does not hold a table of numbers, or cannot be read at all."""
+
+
+class NotBinaryError(LBARNError):
+    """A value is neither 0 nor 1, and there is no threshold to compare it with."""
+
+    def __init__(self, column: str, value: object, row: int) -> None:
+        super().__init__(
+            f"{column} holds {value!r} (row {row}, counted from 0); LBARN takes 0 and 1 only (set binarize= to threshold)"
+        )
+        self.column, self.value, self.row = column, value, row
+
+    def __reduce__(self) -> tuple[type[NotBinaryError], tuple[object, ...]]:
+        return type(self), (self.column, self.value, self.row)

@@ -9,14 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lbarn._engine.trees import LOG_ODDS_UNIT, Trees
-from lbarn._models.autoregressive import AutoregressiveNetwork
 from lbarn._models.classifier import LBARNClassifier
 from lbarn._models.ensemble import LBARNEnsemble
+from lbarn._models.lbarn import LBARN
+from lbarn.baselines.independent import TreeBaseline
 
 __all__ = ["column_lines", "describe", "describe_column", "lines", "tree_lines"]
 
 
-Model = AutoregressiveNetwork | LBARNClassifier | LBARNEnsemble
+Model = LBARN | TreeBaseline | LBARNClassifier | LBARNEnsemble
+_Network = LBARN | TreeBaseline
 
 
 def describe(model: Model) -> dict[str, Any]:
@@ -53,7 +55,7 @@ class _Parts(NamedTuple):
     name: str
     labels: list[Any]
     shares: list[float]
-    networks: Sequence[AutoregressiveNetwork]
+    networks: Sequence[_Network]
 
 
 def _parts(model: Model) -> _Parts | None:
@@ -64,17 +66,17 @@ def _parts(model: Model) -> _Parts | None:
     return None
 
 
-def _network(model: AutoregressiveNetwork) -> dict[str, Any]:
+def _network(model: _Network) -> dict[str, Any]:
     counts = model.n_trees_
     found: dict[str, Any] = {
         "trees": {
             "selected": int(counts.sum()),
-            "trained": sum(len(conditional.trees) for conditional in model._conditionals),
+            "trained": sum(len(trees) for trees in _all_trees(model)),
             "fewest": int(counts.min()),
             "median": float(np.median(counts)),
             "most": int(counts.max()),
         },
-        "fingerprint": model._codec().fingerprint().hex(),
+        "fingerprint": model.network_.fingerprint().hex(),
     }
     for name in ("max_leaf_nodes", "learning_rate", "selection", "seed"):
         if hasattr(model, f"{name}_"):
@@ -118,13 +120,13 @@ def describe_column(model: Model, column: str, *, n_predictors: int = 10, n_tree
     return _conditional(model, column, n_predictors, n_trees)
 
 
-def _conditional(model: AutoregressiveNetwork, column: str, n_predictors: int, n_trees: int) -> dict[str, Any]:
+def _conditional(model: _Network, column: str, n_predictors: int, n_trees: int) -> dict[str, Any]:
     names: list[Any] = _names(model) or list(range(int(model.n_features_in_)))
     j = _index(column, names)
     position = int(np.flatnonzero(model.order_ == j)[0])
     count = int(model.n_trees_[j])
-    conditional = model._conditionals[position]
-    gains = conditional.importance(count)
+    trees = model.network_.trees[position]
+    gains = trees.importance(position)
     strongest = [k for k in np.argsort(-gains, kind="stable")[:n_predictors] if gains[k] > 0]
     before = [names[i] for i in model.order_[:position]]
     return {
@@ -134,7 +136,7 @@ def _conditional(model: AutoregressiveNetwork, column: str, n_predictors: int, n
         "predictors": [
             {"column": before[k], "gain": float(gains[k]), "share": float(gains[k] / gains.sum())} for k in strongest
         ],
-        "trees": [_tree(conditional.trees, t, before) for t in range(min(n_trees, count))],
+        "trees": [_tree(trees, t, before) for t in range(min(n_trees, count))],
     }
 
 
@@ -221,9 +223,13 @@ def _some(names: list[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + (f", ... ({len(names):,} in all)" if len(names) > most else "")
 
 
-def _names(model: AutoregressiveNetwork) -> list[str] | None:
-    names = model._kind.names
+def _names(model: _Network) -> list[str] | None:
+    names = model.table_format_.names
     return None if names is None else [str(name) for name in names]
+
+
+def _all_trees(model: _Network) -> Sequence[Trees]:
+    return model.run_.trees if isinstance(model, LBARN) else model.network_.trees
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from textwrap import fill, indent
-from typing import Any, ClassVar
+from typing import Any
 
 __all__ = [
     "EnsembleParameters",
@@ -17,6 +17,8 @@ __all__ = [
     "NetworkParameters",
     "Parameters",
     "Range",
+    "constraints",
+    "described",
     "documented",
 ]
 
@@ -59,8 +61,6 @@ _SKLEARN = ("boolean", "array-like", "random_state", "verbose")  # kinds of valu
 @dataclass(kw_only=True, eq=False, repr=False)
 class Parameters:
     """The base of all parameter lists."""
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]]
 
     @classmethod
     def paper(cls, **parameters: Any) -> Any:
@@ -109,7 +109,9 @@ class LearnerParameters(Parameters):
         "prior",
         "linear",
     )
-    boosting: str = param("newton", "Objective of the splits: LogitBoost's, or the gradient alone.", "newton", "gradient")
+    boosting: str = param(
+        "newton", "Objective of the splits: LogitBoost's, or the gradient alone.", "newton", "gradient"
+    )
     splits: str = param(
         "fast",
         "Choose splits on sums of stochastically rounded gradients (``split_bits`` bits), or on 24-bit ones.",
@@ -185,7 +187,10 @@ class EnsembleParameters(LearnerParameters):
         "array-like",
     )
     image_shape: tuple[int, int] | None = param(
-        None, 'Rows and columns of the images, for ``orders="scans"``; pixels are numbered row by row.', "array-like", None
+        None,
+        'Rows and columns of the images, for ``orders="scans"``; pixels are numbered row by row.',
+        "array-like",
+        None,
     )
     weights: str = param(
         "equal", "All the same, or the best on the validation rows, by expectation maximisation.", "equal", "em"

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from lbarn._models.autoregressive import AutoregressiveNetwork
-from lbarn._network import evaluation
-from lbarn._tables.rows import complete_chunks
-from lbarn._tables.table import read_table
+from lbarn._models.density import check_counts
+from lbarn._models.lbarn import LBARN
+from lbarn._tables.table import read_like, read_table
+from lbarn.baselines.independent import TreeBaseline
 
 __all__ = ["Fidelity", "fidelity", "reconstruct"]
 
@@ -110,7 +110,7 @@ def fidelity(real_holdout: Any, synthetic: Any, *, train: Any = None, random_sta
 
 
 def reconstruct(
-    model: AutoregressiveNetwork, X: Any, *, share: float = 0.1, n_draws: int = 3, random_state: Any = None
+    model: LBARN | TreeBaseline, X: Any, *, share: float = 0.1, n_draws: int = 3, random_state: Any = None
 ) -> NDArray[np.uint8]:
     """Lossy compression: keep the first variables of the order, a ``share`` of them, and draw the others.
 
@@ -135,28 +135,21 @@ def reconstruct(
     """
     if not isinstance(share, Real) or not 0 <= float(share) <= 1:
         raise ValueError(f"share must be a number from 0 to 1; got {share!r}")
-    if not isinstance(n_draws, Integral) or n_draws < 1:
-        raise ValueError(f"n_draws must be a whole number of at least 1; got {n_draws!r}")
-    bits = np.concatenate([values for _, values in complete_chunks(model._ready(X))])
-    known = bits[:, model.order_].astype(np.float64)
-    known[:, round(float(share) * bits.shape[1]) :] = np.nan
+    check_counts(n_draws=n_draws)
+    table = read_like(X, model.table_format_, model.n_features_in_, binarize=model.binarize)
+    bits = table.complete()
+    known = np.full(bits.shape, np.nan)
+    kept = model.order_[: round(float(share) * bits.shape[1])]
+    known[:, kept] = bits[:, kept]
     seed = int(check_random_state(random_state).randint(2**31 - 1))
-    drawn = evaluation.draw(
-        model._conditionals,
-        model._trees_by_position(),
-        int(n_draws) * len(bits),
-        seed,
-        model.n_jobs,
-        np.tile(known, (int(n_draws), 1)),
-    )
-    rows = np.empty_like(drawn)
-    rows[:, model.order_] = drawn
-    return rows.reshape(int(n_draws), *bits.shape)
+    n = int(n_draws)
+    rows = model.distribution.draw_on(np.tile(known, (n, 1)), n * len(bits), seed, model.n_jobs)
+    return rows.reshape(n, *bits.shape)
 
 
 def _bits(X: Any, name: str) -> Bits:
     try:
-        return np.concatenate([values for _, values in complete_chunks(read_table(X))])
+        return read_table(X).complete()
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
 

@@ -56,6 +56,13 @@ class TrainingRows:
         bits = PackedBits(self.bits.rows | (self.missing.rows & fill), self.bits.n_columns)
         return replace(self, bits=bits)
 
+    def in_order(self, order: NDArray[np.intp]) -> TrainingRows:
+        """The same rows with column ``order[k]`` at position ``k``."""
+        if np.array_equal(order, np.arange(len(order))):
+            return self
+        missing = None if self.missing is None else self.missing.permuted(order)
+        return replace(self, bits=self.bits.permuted(order), missing=missing)
+
     def __add__(self, other: TrainingRows) -> TrainingRows:
         missing = None
         if self.missing is not None or other.missing is not None:
@@ -81,6 +88,9 @@ class TrainingData:
     train: TrainingRows
     valid: TrainingRows
     seed: int
+
+    def in_order(self, order: NDArray[np.intp]) -> TrainingData:
+        return TrainingData(self.train.in_order(order), self.valid.in_order(order), self.seed)
 
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + self.train.__sizeof__() + self.valid.__sizeof__()

@@ -7,7 +7,7 @@ is left of the time goes into the network itself, with as low a learning rate as
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Real
@@ -23,7 +23,9 @@ from sklearn.utils import check_random_state
 from lbarn._engine.conditional import Boosting, Conditional
 from lbarn._engine.rows import TrainingData, TrainingRows
 from lbarn._models.lbarn import LBARN
-from lbarn._training.auto import LEAF_GRID, curves, is_rising, padded
+from lbarn._training.auto import LEAF_GRID
+from lbarn._training.curves import curves, is_rising, padded
+from lbarn._training.data import GivenRows
 from lbarn._training.run import train_network
 from lbarn._training.selection import select
 
@@ -140,15 +142,17 @@ def tune(
         random_state=int(random_state),
         verbose=verbose,
         refit=True,
-    )
-    data = _data(model, X, X_val, sample_weight, sample_weight_val)
+    ).validated()
+    seed = int(check_random_state(model.random_state).randint(2**31 - 1))
+    rows = GivenRows.read(X, X_val, sample_weight, sample_weight_val, binarize=binarize)
+    data = rows.divided(validation_fraction, seed).filled(seed)  # as the network will see them
     with _shown(verbose) as show:
         trials = _Trials(data, start + _SHARE_OF_TRIALS * 60 * minutes, n_jobs, show)
         trials.begin()
         try:
             trials.climb_higher()
             if optuna is not None:
-                trials.explore(optuna, model.seed_)
+                trials.explore(optuna, seed)
         except _TimeIsUp:
             pass
     best = trials.best
@@ -160,21 +164,11 @@ def tune(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the time says how many rounds there are
         model.fit(X, X_val=X_val, sample_weight=sample_weight, sample_weight_val=sample_weight_val)
-    judged = cross_validated(model._trained, data.valid, rounds, n_jobs)
+    judged = cross_validated(model.run_.conditionals, data.valid, rounds, n_jobs)
     selection = max(judged, key=lambda method: judged[method])
     model.set_params(selection=selection).select(selection)
     model.trials_ = trials.done
     return model
-
-
-def _data(model: LBARN, X: Any, X_val: Any, *weights: ArrayLike | None) -> TrainingData:
-    """The rows as ``model.fit`` will see them."""
-    model._validate_params()
-    table, table_val, weight, weight_val = model._read_all(X, X_val, *weights)
-    model.seed_ = int(check_random_state(model.random_state).randint(2**31 - 1))
-    given = np.arange(table.n_columns)
-    packed_val = None if table_val is None else table_val.pack(given)
-    return TrainingData(*model._split(table.pack(given), packed_val, weight, weight_val), model.seed_)
 
 
 def _optuna() -> Any:
@@ -198,7 +192,7 @@ def _start_rounds(setting: Setting) -> int:
 
 
 def cross_validated(
-    conditionals: list[Conditional], valid: TrainingRows, max_iter: int, n_jobs: int | None = None
+    conditionals: Sequence[Conditional], valid: TrainingRows, max_iter: int, n_jobs: int | None = None
 ) -> dict[str, float]:
     """How well every selection does on validation rows other than those it selects on, in nats per row.
 

@@ -37,9 +37,13 @@ class Mixture:
     def n_trees(self) -> int:
         return sum(network.n_trees for network in self.networks)
 
-    def log_likelihood(self, rows: Bits, n_jobs: int | None = None) -> Floats:
-        """log p(x) of every row, in nats."""
-        each = np.stack([network.log_likelihood(rows, n_jobs) for network in self.networks], axis=1)
+    @property
+    def most_trees(self) -> int:
+        return max(network.most_trees for network in self.networks)
+
+    def log_likelihood(self, rows: Bits, n_jobs: int | None = None, missing: Bits | None = None) -> Floats:
+        """log p(x) of every row, in nats; of the values that are there, if some are missing."""
+        each = np.stack([network.log_likelihood(rows, n_jobs, missing) for network in self.networks], axis=1)
         return logsumexp(each + np.log(self.weights), axis=1)
 
     def surprise(self, rows: Bits, n_jobs: int | None = None) -> Floats:

@@ -1,107 +1,112 @@
-"""Model files: one safetensors file of arrays and one JSON text, checksummed. Nothing in it is ever executed.
-
-The bytes depend on the model alone: one metadata key with sorted JSON, tensors in sorted order, no time, host or path.
-"""
+"""Models as files: every kind of model says how it is taken to parts, a JSON-like header and arrays, and made of them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from lbarn._engine.trees import Trees
+from lbarn._network import container
+from lbarn._network.container import Tensors, expect
 from lbarn.errors import ModelFileError
 
 __all__ = [
-    "VERSION",
     "SavedModel",
-    "expect",
+    "from_parts",
     "nest",
     "nested",
     "open_model",
     "pack_trees",
-    "parameters_from_json",
-    "parameters_to_json",
-    "read",
+    "register",
+    "sensible",
+    "to_parts",
     "unpack_trees",
-    "write",
 ]
 
-VERSION = 1
-_KEY = "lbarn"
 _MAX_LOG_ODDS = 2**31 - 1
-_NOT_IN_FILES = {"n_jobs", "verbose"}  # parameters that do not affect the model
 
-Tensors = dict[str, NDArray[Any]]
-_Model = TypeVar("_Model", bound=BaseEstimator)
+Header = dict[str, Any]
 _Saved = TypeVar("_Saved", bound="SavedModel")
 
 
 class SavedModel:
-    """``save`` and ``load`` for a model that can be taken to parts, a JSON-like header and arrays, and made of them."""
-
-    _file_kind: ClassVar[str]  # what its files say they hold
-
-    def _to_parts(self, trim: bool) -> tuple[dict[str, Any], Tensors]:
-        raise NotImplementedError
-
-    @classmethod
-    def _from_parts(cls: type[_Saved], header: dict[str, Any], tensors: Tensors) -> _Saved:
-        raise NotImplementedError
+    """``save`` and ``load`` for a model whose class is registered."""
 
     def save(self, path: str | os.PathLike[str], *, trim: bool = False) -> None:
         """Write the model to one file of arrays and JSON; ``trim=True`` keeps the selected trees only."""
-        write(path, self._file_kind, *self._to_parts(trim))
+        kind, header, tensors = to_parts(self, trim)
+        container.write(path, kind, header, tensors)
 
     @classmethod
     def load(cls: type[_Saved], path: str | os.PathLike[str]) -> _Saved:
         """Read a model that ``save`` has written."""
-        return open_model(path, [cls], f"of kind {{!r}}, not {cls._file_kind}; lbarn.load opens any kind")
+        model = open_model(path, cls)
+        assert isinstance(model, cls)
+        return model
 
 
-def open_model(path: str | os.PathLike[str], models: Sequence[type[_Saved]], none_of_them: str) -> _Saved:
-    """The model in a file, which must be one of ``models``; ``none_of_them`` says what else it is a model of."""
-    kind, header, tensors = read(path)
-    for model in models:
-        if model._file_kind == kind:
-            try:
-                return model._from_parts(header, tensors)
-            except ModelFileError as error:
-                raise ModelFileError(f"{path}: {error}") from error
-    raise ModelFileError(f"{path}: holds a model {none_of_them.format(kind)}")
+@dataclass(frozen=True)
+class _Kind:
+    model: type[SavedModel]
+    to_parts: Callable[[Any, bool], tuple[Header, Tensors]]
+    from_parts: Callable[[Header, Tensors], SavedModel]
 
 
-def parameters_to_json(model: BaseEstimator) -> dict[str, Any]:
-    """The parameters of a model that affect it; a generator of random numbers cannot be kept."""
-    return {name: _plain(value) for name, value in model.get_params().items() if name not in _NOT_IN_FILES}
+_KINDS: dict[str, _Kind] = {}  # by the name that files give it
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.random.RandomState):
-        return None
-    if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str):
-        return np.asarray(value).tolist()
-    return value.item() if isinstance(value, np.generic) else value
+def register(
+    model: type[SavedModel],
+    to_parts: Callable[[Any, bool], tuple[Header, Tensors]],
+    from_parts: Callable[[Header, Tensors], SavedModel],
+) -> None:
+    """Say how models of a class are taken to parts and put together again; files call it by its name."""
+    _KINDS[model.__name__] = _Kind(model, to_parts, from_parts)
 
 
-def parameters_from_json(kind: type[_Model], parameters: Any) -> _Model:
-    """A model that is not fitted, with parameters that are all known and all valid; what is wrong is a ValueError.
+def to_parts(model: SavedModel, trim: bool) -> tuple[str, Header, Tensors]:
+    """(kind, header, arrays) of a fitted model."""
+    kind = type(model).__name__
+    if kind not in _KINDS:
+        raise TypeError(f"a {kind} cannot be saved")
+    return kind, *_KINDS[kind].to_parts(model, trim)
 
-    A parameter that is younger than the file has its default there, which is what the model was fitted with.
-    """
-    unknown = parameters.keys() - (kind().get_params().keys() - _NOT_IN_FILES)
-    if unknown:
-        raise ValueError(f"unknown parameters: {', '.join(sorted(unknown))}")
-    for name, value in parameters.items():
-        if isinstance(value, list) and np.asarray(value).dtype.kind not in "biuf":
-            raise ValueError(f"the {name} asked for is not of numbers")
-    model = kind(**parameters)
-    model._validate_params()
-    return model
+
+def from_parts(kind: object, header: Header, tensors: Tensors) -> SavedModel:
+    """The model in these parts; what does not make sense is a ModelFileError."""
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise ModelFileError(f"holds a model of unknown kind {kind!r}")
+    return _KINDS[kind].from_parts(header, tensors)
+
+
+def open_model(path: str | os.PathLike[str], wanted: type[SavedModel] | None = None) -> SavedModel:
+    """The model in a file, of any kind or of the one that is wanted."""
+    kind, header, tensors = container.read(path)
+    if wanted is not None and kind in _KINDS and not issubclass(_KINDS[kind].model, wanted):
+        raise ModelFileError(
+            f"{path}: holds a model of kind {kind!r}, not {wanted.__name__}; lbarn.load opens any kind"
+        )
+    try:
+        return from_parts(kind, header, tensors)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}: {error}") from error
+
+
+class sensible:
+    """Around what reads a header: whatever is wrong with it is a ModelFileError."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        expected = (KeyError, TypeError, ValueError, OverflowError, AttributeError)
+        if isinstance(error, expected) and not isinstance(error, ModelFileError):
+            raise ModelFileError(f"its description does not make sense ({error})") from error
 
 
 def nest(parts: Sequence[Tensors]) -> Tensors:
@@ -116,7 +121,7 @@ def nested(tensors: Tensors, k: int) -> Tensors:
 
 
 def pack_trees(network: Sequence[Trees]) -> Tensors:
-    """The trees of a network's conditionals as six arrays."""
+    """The trees of a network's conditionals as a few arrays."""
     return {
         "splits": np.concatenate([t.splits for t in network]),
         "gains": np.concatenate([t.gains for t in network]),

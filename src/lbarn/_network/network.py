@@ -27,6 +27,7 @@ Bits = NDArray[np.bool_]  # rows of 0 and 1, columns as the user gave them
 Floats = NDArray[np.float64]
 Chunk = tuple[int, Bits, Bits | None]  # first row, values, where they are missing (None: nowhere)
 
+_PARTICLES = 1000  # for the likelihood of rows with missing values
 _DRAWN_ROWS = 4096  # rows drawn together, each such block from a random stream of its own
 
 
@@ -46,9 +47,12 @@ class Distribution(Protocol):
     def n_columns(self) -> int: ...
     @property
     def n_trees(self) -> int: ...
+    @property
+    def most_trees(self) -> int:
+        """Of the column that has most."""
 
-    def log_likelihood(self, rows: Bits, n_jobs: int | None = None) -> Floats:
-        """log p(x) of every row, in nats."""
+    def log_likelihood(self, rows: Bits, n_jobs: int | None = None, missing: Bits | None = None) -> Floats:
+        """log p(x) of every row, in nats; of the values that are there, if some are missing."""
 
     def surprise(self, rows: Bits, n_jobs: int | None = None) -> Floats:
         """How unexpected every value is, in nats, shape (n, D)."""
@@ -103,6 +107,10 @@ class Network:
     def n_trees(self) -> int:
         return sum(len(trees) for trees in self.trees)
 
+    @property
+    def most_trees(self) -> int:
+        return max(len(trees) for trees in self.trees)
+
     @cached_property
     def position(self) -> NDArray[np.intp]:
         """The position of every column."""
@@ -135,9 +143,24 @@ class Network:
         )
         return np.array(rows)
 
-    def log_likelihood(self, rows: Bits, n_jobs: int | None = None) -> Floats:
-        """log p(x) of every row, in nats."""
-        return UNIT * self.log_p(pack(rows, self.order), n_jobs).astype(np.float64)
+    def log_likelihood(self, rows: Bits, n_jobs: int | None = None, missing: Bits | None = None) -> Floats:
+        """log p(x) of every row, in nats; of the values that are there, if some are missing.
+
+        What follows the last value that is there sums to one, whatever it may be, and is left out.
+        """
+        if missing is None:
+            return UNIT * self.log_p(pack(rows, self.order), n_jobs).astype(np.float64)
+        rows, missing = rows[:, self.order], missing[:, self.order]
+        end = np.where(missing.all(axis=1), 0, self.n_columns - np.argmin(missing[:, ::-1], axis=1))
+        complete = ~missing.any(axis=1)
+        log_p = np.zeros(len(rows))
+        log_p[complete] = UNIT * self.log_p(pack(rows[complete]), n_jobs)
+        for stop in np.unique(end[~complete & (end > 0)]).tolist():
+            group = np.flatnonzero(~complete & (end == stop))
+            evidence = Evidence.of(rows[group, :stop], missing[group, :stop], flip=0.0)
+            answer = condition(self.trees[:stop], evidence, n_draws=1, n_particles=_PARTICLES, seed=0, n_jobs=n_jobs)
+            log_p[group] = answer.log_marginal
+        return log_p
 
     def surprise(self, rows: Bits, n_jobs: int | None = None) -> Floats:
         """-log p(x_d | x_<d) of every value, in nats, shape (n, D); a row sums to -log p(x)."""
@@ -219,10 +242,6 @@ class Network:
                 n_jobs=n_jobs,
             )
             yield start, answer.in_columns(self.order)
-
-    def head(self, n: int) -> Network:
-        """The distribution of the first ``n`` columns of the order alone: its columns are numbered in that order."""
-        return Network(np.arange(n), self.trees[:n])
 
     # ------------------------------------------------------------------ what it is made of
 

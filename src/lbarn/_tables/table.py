@@ -1,9 +1,11 @@
-"""Any binary table a user may hold, checked and packed; and arrays turned back into that kind of table."""
+"""Any binary table a user may hold, checked, in chunks of rows; and arrays turned back into that kind of table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import narwhals as nw
@@ -11,23 +13,27 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from lbarn._engine.bits import MAX_COLUMNS, MAX_ROWS, PackedBits
+from lbarn._engine.bits import MAX_COLUMNS, MAX_ROWS, PackedBits, pack
+from lbarn.errors import NotBinaryError
 
-__all__ = ["Kind", "Table", "read_table"]
+__all__ = ["Table", "TableFormat", "read_given", "read_like", "read_table", "take_rows"]
 
-_CHUNK_VALUES = 4_000_000  # values looked at a time
+_CHUNK_VALUES = 4_000_000  # values looked at together
+
+Bits = NDArray[np.bool_]
+Label = str | int  # pandas counts columns that were given no names
 
 
 @dataclass(frozen=True)
-class Kind:
+class TableFormat:
     """What sort of table came in, so that the same sort can be given back."""
 
     library: Any = "numpy"  # numpy, pandas, polars or pyarrow
-    names: tuple[str | int, ...] | None = None  # pandas counts columns that were given no names
+    names: tuple[Label, ...] | None = None
     dtypes: tuple[str, ...] = ("uint8",)  # one for arrays, one per column for tables
 
     def give(self, X: NDArray[Any], dtype: Any = None) -> Any:
-        """The array in this kind of table; ``dtype`` replaces the columns' own, for what is not 0 and 1."""
+        """The array in this sort of table; ``dtype`` replaces the columns' own, for what is not 0 and 1."""
         if self.library == "numpy" or self.names is None:
             return X.astype(dtype or self.dtypes[0], copy=False)
         columns: dict[Any, Any] = {
@@ -40,72 +46,131 @@ class Kind:
                 f"the model was fitted on a {self.library} table and gives one back; pip install 'lbarn[tables]'"
             ) from error
 
+    def label(self, j: int) -> str:
+        """A column as messages call it."""
+        return f"column {j}" if self.names is None else f"column {j} ({self.names[j]!r})"
 
-@dataclass
+    def labels(self, n_columns: int) -> Sequence[Label]:
+        """The columns' names, or their numbers if they have none."""
+        return range(n_columns) if self.names is None else self.names
+
+    @property
+    def feature_names(self) -> NDArray[np.object_] | None:
+        """The names as scikit-learn keeps them: strings only."""
+        if self.names is None or not all(isinstance(name, str) for name in self.names):
+            return None
+        return np.array(self.names, dtype=object)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any], n_columns: int) -> TableFormat:
+        """The format in a model file; what makes no sense is a ValueError."""
+        library, names = content["library"], content["names"]
+        own = cls(library, None if names is None else tuple(names), tuple(content["dtypes"]))
+        if library not in ("numpy", "pandas", "polars", "pyarrow"):
+            raise ValueError(f"unknown kind of table {library!r}")
+        for dtype in own.dtypes:
+            if not re.fullmatch(r"bool|u?int\d+|float\d+|>[iuf]\d", dtype):
+                raise ValueError(f"{dtype!r} is not a type of 0 and 1")
+            np.dtype(dtype)  # refuses sizes that do not exist
+        if len(own.dtypes) != (1 if own.names is None else n_columns):
+            raise ValueError("column types do not fit the number of columns")
+        if own.names is not None:
+            if len(own.names) != n_columns or len(set(own.names)) != n_columns:
+                raise ValueError("column names do not fit the number of columns")
+            for name in own.names:
+                if isinstance(name, str):
+                    name.encode()  # refuses what is not text
+                elif type(name) is not int or library != "pandas":
+                    raise ValueError(f"{name!r} is not the name of a column")
+        return own
+
+
+@dataclass(frozen=True)
 class Table:
     """A checked view of the user's table. Values are read in chunks of rows; nothing is copied whole."""
 
     n_rows: int
     n_columns: int
-    kind: Kind
+    format: TableFormat
     binarize: float | None
     source: Any = field(repr=False)
+    taken: NDArray[np.intp] | None = None  # the source's columns in another order, -1 for one that it does not have
 
     def give(self, X: NDArray[Any], dtype: Any = None) -> Any:
-        """An array of as many rows in the same kind of table, pandas' index included."""
-        given = self.kind.give(X, dtype)
-        if self.kind.library == "pandas":
+        """An array of as many rows in the same sort of table, pandas' index included."""
+        given = self.format.give(X, dtype)
+        if self.format.library == "pandas":
             given.index = nw.maybe_get_index(self.source)
         return given
 
-    def column_name(self, j: int) -> str:
-        return f"column {j}" if self.kind.names is None else f"column {j} ({self.kind.names[j]!r})"
-
-    def chunks(self) -> Iterator[tuple[int, NDArray[np.bool_], NDArray[np.bool_] | None]]:
+    def chunks(self) -> Iterator[tuple[int, Bits, Bits | None]]:
         """(first row, values, missing or None) for successive chunks of rows."""
         step = max(1, _CHUNK_VALUES // max(1, self.n_columns))
         for start in range(0, self.n_rows, step):
             values, missing = self._checked(self.raw(start, min(start + step, self.n_rows)), start)
             yield start, values, missing
 
-    def pack(
-        self, order: NDArray[np.intp], rows: NDArray[np.intp] | None = None
-    ) -> tuple[PackedBits, PackedBits | None]:
-        """The bits in network order, and where they are missing (None: nowhere). ``rows`` picks rows, in any order."""
-        n = self.n_rows if rows is None else len(rows)
-        target = None if rows is None else np.full(self.n_rows, -1, np.intp)
-        if rows is not None and target is not None:
-            target[rows] = np.arange(n)
-        width = -(-self.n_columns // 8)
-        packed = np.zeros((n, -(-self.n_columns // 256) * 32), np.uint8)
-        holes: NDArray[np.uint8] | None = None
+    def complete_chunks(self) -> Iterator[tuple[int, Bits]]:
+        """(first row, values) for successive chunks of rows; a missing value is an error."""
         for start, values, missing in self.chunks():
-            at = np.arange(start, start + len(values)) if target is None else target[start : start + len(values)]
-            kept = at >= 0
-            if not kept.any():
-                continue
-            chosen: slice | NDArray[np.bool_] = slice(None) if kept.all() else kept
-            packed[at[chosen], :width] = np.packbits(values[chosen][:, order], axis=1, bitorder="little")
             if missing is not None:
-                if holes is None:
-                    holes = np.zeros_like(packed)
-                holes[at[chosen], :width] = np.packbits(missing[chosen][:, order], axis=1, bitorder="little")
-        return PackedBits(packed, self.n_columns), None if holes is None else PackedBits(holes, self.n_columns)
+                i, j = np.argwhere(missing)[0]
+                raise ValueError(
+                    f"{self.format.label(j)} is missing (Input X contains NaN, row {start + i}, counted from 0); complete "
+                    "rows are needed here: impute fills them, score_samples scores what is there"
+                )
+            yield start, values
 
-    @property
-    def is_sparse(self) -> bool:
-        return bool(sp.issparse(self.source))
+    def complete(self) -> Bits:
+        """All rows at once; a missing value is an error."""
+        return np.concatenate([values for _, values in self.complete_chunks()])
+
+    def all_rows(self) -> tuple[Bits, Bits | None]:
+        """All values at once, and where they are missing (None: nowhere)."""
+        chunks = list(self.chunks())
+        values = np.concatenate([values for _, values, _ in chunks])
+        if all(missing is None for _, _, missing in chunks):
+            return values, None
+        holes = [np.zeros_like(values) if missing is None else missing for _, values, missing in chunks]
+        return values, np.concatenate(holes)
+
+    def pack(self) -> tuple[PackedBits, PackedBits | None]:
+        """The bits, columns as they are, and where they are missing (None: nowhere)."""
+        parts, holes = [], []
+        for _, values, missing in self.chunks():
+            parts.append(pack(values))
+            holes.append(None if missing is None else pack(missing))
+        if all(hole is None for hole in holes):
+            return PackedBits.concatenate(parts), None
+        missing_parts = [
+            hole or PackedBits(np.zeros_like(part.rows), part.n_columns) for part, hole in zip(parts, holes)
+        ]
+        return PackedBits.concatenate(parts), PackedBits.concatenate(missing_parts)
+
+    def stacked(self, below: Table) -> Any:
+        """The rows of both in the sort of table that this one is, as they came."""
+        if sp.issparse(self.source) and sp.issparse(below.source):
+            return sp.vstack([self.source, below.source], format="csr")
+        values = np.concatenate([self.raw(0, self.n_rows), below.raw(0, below.n_rows)])
+        return self.format.give(values, values.dtype)
 
     def raw(self, start: int, stop: int) -> NDArray[Any]:
         """These rows as they came."""
-        if isinstance(self.source, np.ndarray):
-            return self.source[start:stop]
-        if self.is_sparse:
-            return self.source[start:stop].toarray()
         rows = self.source[start:stop]
-        return np.column_stack([_column_values(column, j) for j, column in enumerate(rows.iter_columns())])
+        if isinstance(rows, np.ndarray):
+            return rows
+        if sp.issparse(rows):
+            return rows.toarray()
+        labels = self.format.names or ()
+        wanted = range(self.n_columns) if self.taken is None else self.taken.tolist()
+        absent = np.full(len(rows), np.nan)
+        columns = [absent if k < 0 else _column_values(rows[:, k], labels[j], j) for j, k in enumerate(wanted)]
+        return np.column_stack(columns)
 
-    def _checked(self, X: NDArray[Any], start: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:
+    def _checked(self, X: NDArray[Any], start: int) -> tuple[Bits, Bits | None]:
         if X.dtype == bool:
             return X, None
         missing = np.isnan(X) if X.dtype.kind == "f" else None
@@ -120,14 +185,43 @@ class Table:
             wrong &= ~missing
         if wrong.any():
             i, j = np.argwhere(wrong)[0]
-            raise ValueError(
-                f"{self.column_name(j)} holds {X[i, j].item()!r} (row {start + i}); "
-                "LBARN takes 0 and 1 only (set binarize= to threshold)"
-            )
+            raise NotBinaryError(self.format.label(j), X[i, j].item(), start + int(i))
         return values, missing
 
+    def like(self, model: TableFormat, n_columns: int, *, partial: bool = False) -> Table:
+        """The same rows with the columns of a model: by name if both have names, otherwise by position.
 
-def _column_values(column: nw.Series[Any], j: int) -> NDArray[Any]:
+        Columns that the model does not have are left out with a warning. Those that are missing here are an error, or, in a
+        ``partial`` table, have no values.
+        """
+        own, wanted = self.format.names, model.names
+        if own is None or wanted is None or own == wanted:
+            if self.n_columns != n_columns:
+                raise ValueError(
+                    f"X has {self.n_columns} features, but LBARN is expecting {n_columns} features as input"
+                )
+            return self
+        place = {name: k for k, name in enumerate(own)}
+        absent = [name for name in wanted if name not in place]
+        extra = [name for name in own if name not in set(wanted)]
+        if absent and (not partial or len(absent) == len(wanted)):
+            also = f"; the columns {_some(extra)} are not in the model" if extra else ""
+            raise ValueError(f"X has no column {_some(absent)}, which the model has{also}")
+        if extra and partial:
+            raise ValueError(f"the model has no column {_some(extra)}; its columns are {_some(wanted)}")
+        if extra:
+            warnings.warn(f"columns that the model does not have are ignored: {_some(extra)}", stacklevel=5)
+        taken = np.array([place.get(name, -1) for name in wanted])
+        dtypes = tuple("float64" if k < 0 else self.format.dtypes[k] for k in taken)
+        return replace(self, n_columns=n_columns, format=replace(self.format, names=wanted, dtypes=dtypes), taken=taken)
+
+
+def _some(names: Sequence[Label], most: int = 5) -> str:
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def _column_values(column: nw.Series[Any], label: Label, j: int) -> NDArray[Any]:
     if column.dtype == nw.Boolean:
         if column.null_count() == 0:
             return column.to_numpy().astype(bool)
@@ -137,23 +231,25 @@ def _column_values(column: nw.Series[Any], j: int) -> NDArray[Any]:
     elif column.dtype == nw.Unknown and (values := column.to_numpy()).dtype.kind in "biuf":
         return values  # the sparse columns of pandas
     elif not column.dtype.is_numeric():
-        raise ValueError(
-            f"column {j} ({column.name!r}) is of type {column.dtype}; LBARN takes numbers or booleans, 0 and 1"
-        )
+        raise ValueError(f"column {j} ({label!r}) is of type {column.dtype}; LBARN takes numbers or booleans, 0 and 1")
     elif column.null_count():
         column = column.cast(nw.Float64)
     return column.to_numpy()
 
 
-def _frame_kind(frame: nw.DataFrame[Any]) -> Kind:
+def _frame_format(frame: nw.DataFrame[Any]) -> TableFormat:
     names = {"modin": "pandas", "cudf": "pandas"}
     library = frame.implementation.name.lower()
-    dtypes = tuple(
-        "bool" if d == nw.Boolean else "uint8" if d.is_integer() else "float64" for d in frame.schema.values()
-    )
     columns: list[Any] = frame.columns  # pandas has labels that are not strings
     labels = tuple(label if type(label) is int else str(label) for label in columns)
-    return Kind(names.get(library, library), labels, dtypes)
+    return TableFormat(names.get(library, library), labels, tuple(map(_numpy_name, frame.schema.values())))
+
+
+def _numpy_name(dtype: Any) -> str:
+    """The type of NumPy that holds 0 and 1 as the column does."""
+    if dtype == nw.Boolean:
+        return "bool"
+    return str(dtype).lower() if dtype.is_integer() and "128" not in str(dtype) else "float64"
 
 
 def read_table(X: Any, *, binarize: float | None = None) -> Table:
@@ -164,10 +260,12 @@ def read_table(X: Any, *, binarize: float | None = None) -> Table:
         X = X.tocsr()
         if X.dtype.kind not in "biuf":
             raise ValueError(f"X is of type {X.dtype}; LBARN takes numbers or booleans, 0 and 1")
-        return _sized(Table(X.shape[0], X.shape[1], Kind(dtypes=(str(X.dtype),)), binarize, X))
-    frame = None if isinstance(X, np.ndarray) else nw.from_native(X, eager_only=True, pass_through=True)
+        return _sized(Table(X.shape[0], X.shape[1], TableFormat(dtypes=(str(X.dtype),)), binarize, X))
+    frame = None if isinstance(X, np.ndarray) else nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        raise TypeError("X is a lazy table, which has not been computed yet; give X.collect()")
     if isinstance(frame, nw.DataFrame):
-        return _sized(Table(len(frame), len(frame.columns), _frame_kind(frame), binarize, frame))
+        return _sized(Table(len(frame), len(frame.columns), _frame_format(frame), binarize, frame))
     array = np.ma.filled(X.astype(np.float64), np.nan) if np.ma.isMaskedArray(X) else np.asarray(X)
     if array.ndim != 2:
         raise ValueError(
@@ -183,7 +281,7 @@ def read_table(X: Any, *, binarize: float | None = None) -> Table:
             array = array.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise type(error)(f"X holds what is not a number; LBARN takes 0 and 1: {error}") from error
-    return _sized(Table(array.shape[0], array.shape[1], Kind(dtypes=(str(array.dtype),)), binarize, array))
+    return _sized(Table(array.shape[0], array.shape[1], TableFormat(dtypes=(str(array.dtype),)), binarize, array))
 
 
 def _sized(table: Table) -> Table:
@@ -197,3 +295,53 @@ def _sized(table: Table) -> Table:
             f"X has {n} rows and {d} columns; LBARN takes at most {MAX_ROWS} rows and {MAX_COLUMNS} columns"
         )
     return table
+
+
+def read_like(X: Any, model: TableFormat, n_columns: int, *, binarize: float | None = None) -> Table:
+    """``X`` with the columns of a model (see :meth:`Table.like`)."""
+    return read_table(X, binarize=binarize).like(model, n_columns)
+
+
+def read_given(given: Any, model: TableFormat, n_columns: int, *, binarize: float | None = None) -> Table:
+    """What is known of rows: a table with gaps, a table of some of the columns, or a dict from columns to values.
+
+    Examples
+    --------
+    >>> table = read_given({"b": 1}, TableFormat("pandas", ("a", "b"), ("int64", "int64")), 2)
+    >>> table.raw(0, 1)
+    array([[nan,  1.]])
+    """
+    if not isinstance(given, Mapping):
+        return read_table(given, binarize=binarize).like(model, n_columns, partial=True)
+    labels = {label: j for j, label in enumerate(model.labels(n_columns))}
+    unknown = [name for name in given if name not in labels]
+    if unknown:
+        raise ValueError(f"the model has no column {_some(unknown)}; its columns are {_some(list(labels))}")
+    lengths = {np.size(value) for value in given.values() if np.ndim(value)}
+    if len(lengths) > 1:
+        raise ValueError(f"the values in given are of different lengths: {', '.join(map(str, sorted(lengths)))}")
+    rows = np.full((lengths.pop() if lengths else 1, n_columns), np.nan)
+    for name, value in given.items():
+        try:
+            rows[:, labels[name]] = value
+        except (TypeError, ValueError):
+            raise ValueError(f"given: column {name!r} is {value!r}; LBARN takes 0 and 1") from None
+    return replace(read_table(rows, binarize=binarize), format=replace(TableFormat(), names=model.names))
+
+
+def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
+    """The rows of ``X`` with these numbers, in this order, in the same sort of table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> take_rows([[0, 1], [1, 1], [0, 0]], np.array([2, 0]))
+    array([[0, 0],
+           [0, 1]])
+    """
+    if sp.issparse(X):
+        return X.tocsr()[rows]
+    if isinstance(X, np.ndarray):
+        return X[rows]
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    return frame[rows, :].to_native() if isinstance(frame, nw.DataFrame) else np.asarray(X)[rows]

@@ -1,7 +1,8 @@
 """Simple density estimators to compare a network with: each has ``fit``, ``score_samples``, ``score`` and ``sample``."""
 
+from lbarn.baselines.independent import IndependentBits
 from lbarn.baselines.logistic_network import LogisticNetwork
 from lbarn.baselines.mixture import BernoulliMixture
-from lbarn.baselines.trees import IndependentBits, SingleTreeNetwork
+from lbarn.baselines.single_tree import SingleTreeNetwork
 
 __all__ = ["BernoulliMixture", "IndependentBits", "LogisticNetwork", "SingleTreeNetwork"]

@@ -10,14 +10,13 @@ from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.special import expit, log_expit, logit
-from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from lbarn._models.autoregressive import checked_weights
-from lbarn._tables.rows import complete_bits, complete_chunks
-from lbarn._tables.table import Kind, Table, read_table
+from lbarn._models.density import RowModel, all_or_nothing
+from lbarn._tables.table import read_table
+from lbarn._training.data import checked_weights, hold_out
 
 __all__ = ["LogisticNetwork"]
 
@@ -30,7 +29,7 @@ _MAX_NEWTON_STEPS = 50
 _MAX_CONJUGATE_STEPS = 30
 
 
-class LogisticNetwork(DensityMixin, BaseEstimator):
+class LogisticNetwork(RowModel):
     """``P(x_d = 1 | x_<d) = 1 / (1 + exp(-intercept_d - sum_(i<d) coef_di x_i))``, columns as given.
 
     All regressions have the same L2 penalty. The strengths are tried from the strongest to the weakest, until one
@@ -88,10 +87,10 @@ class LogisticNetwork(DensityMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    _kind: Kind
     intercept_: Floats
     coef_: Floats
 
+    @all_or_nothing
     def fit(
         self,
         X: Any,
@@ -105,22 +104,22 @@ class LogisticNetwork(DensityMixin, BaseEstimator):
         strengths = np.sort(np.atleast_1d(np.asarray(self.l2_regularization, float)))[::-1]
         if strengths.ndim != 1 or not len(strengths) or not (strengths > 0).all() or not np.isfinite(strengths).all():
             raise ValueError(f"l2_regularization must be above 0 and finite; got {self.l2_regularization!r}")
-        table = self._read(X, reset=True)
-        train, weight = complete_bits(table), checked_weights(sample_weight, table.n_rows, "sample_weight")
+        table = read_table(X, binarize=self.binarize)
+        train, weight = (
+            table.complete().astype(np.float32),
+            checked_weights(sample_weight, table.n_rows, "sample_weight"),
+        )
         if weight is not None:
             train, weight = train[weight > 0], weight[weight > 0]
         if X_val is not None:
-            valid = complete_bits(self._read(X_val, reset=False))
+            table_val = read_table(X_val, binarize=self.binarize).like(table.format, table.n_columns)
+            valid = table_val.complete().astype(np.float32)
             weight_val = checked_weights(sample_weight_val, len(valid), "sample_weight_val")
         else:
-            shuffled = np.random.default_rng(self.random_state).permutation(len(train))
-            n_valid = max(1, round(self.validation_fraction * len(train)))
-            if n_valid >= len(train):
-                raise ValueError(f"{len(train)} sample(s) leave none to train on; give more rows, or X_val")
-            held, kept = shuffled[:n_valid], shuffled[n_valid:]
+            kept, held = hold_out(len(train), self.validation_fraction, self.random_state)
             train, valid = train[kept], train[held]
             weight, weight_val = (None, None) if weight is None else (weight[kept], weight[held])
-        self._kind = table.kind
+        self._remember(table.format, table.n_columns)
         self._search(_Regressions(train, weight), strengths, valid, weight_val)
         return self
 
@@ -149,13 +148,8 @@ class LogisticNetwork(DensityMixin, BaseEstimator):
     def score_samples(self, X: Any) -> Floats:
         """log p(x) of every row, in nats."""
         check_is_fitted(self, "coef_")
-        chunks = complete_chunks(self._read(X, reset=False))
+        chunks = self._ready(X).complete_chunks()
         return np.concatenate([_log_likelihood(bits, self.intercept_, self.coef_) for _, bits in chunks])
-
-    def score(self, X: Any, y: None = None, *, sample_weight: ArrayLike | None = None) -> float:
-        """Mean log p(x), in nats per row."""
-        scores = self.score_samples(X)
-        return float(np.average(scores, weights=checked_weights(sample_weight, len(scores), "sample_weight")))
 
     def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Any:
         """Draw rows, in the kind of table that the model was fitted on."""
@@ -164,17 +158,7 @@ class LogisticNetwork(DensityMixin, BaseEstimator):
         bits = np.zeros_like(uniform)
         for d in range(self.n_features_in_):
             bits[:, d] = uniform[:, d] < expit(self.intercept_[d] + bits[:, :d] @ self.coef_[d, :d])
-        return self._kind.give(bits.astype(np.uint8))
-
-    def _read(self, X: Any, *, reset: bool) -> Table:
-        table = read_table(X, binarize=self.binarize)
-        validate_data(self, X, reset=reset, skip_check_array=True)
-        return table
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+        return self.table_format_.give(bits.astype(np.uint8))
 
 
 def _log_likelihood(bits: NDArray[Any], intercept: Floats, coef: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""A mixture of Bernoulli distributions, by expectation maximisation: the classic to hold a network against."""
+"""A mixture of Bernoulli distributions, by expectation maximisation: the classic to compare a network with."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from lbarn._models.autoregressive import checked_weights
-from lbarn._tables.rows import complete_bits, complete_chunks
-from lbarn._tables.table import Kind, Table, read_table
+from lbarn._models.density import RowModel, all_or_nothing
+from lbarn._tables.table import read_table
+from lbarn._training.data import hold_out
 
 __all__ = ["BernoulliMixture"]
 
@@ -24,7 +23,7 @@ Floats = NDArray[np.float64]
 Bits = NDArray[np.float32]  # 0 and 1, as matrix products want them
 
 
-class BernoulliMixture(DensityMixin, BaseEstimator):
+class BernoulliMixture(RowModel):
     """``P(x) = sum_k w_k prod_d p_kd^x_d (1 - p_kd)^(1 - x_d)``.
 
     The numbers of components are tried in turn, until one validates worse than the one before; each is started several
@@ -87,22 +86,21 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    _kind: Kind
     weights_: Floats
     means_: Floats
 
+    @all_or_nothing
     def fit(self, X: Any, y: None = None, *, X_val: Any = None) -> BernoulliMixture:
-        table = self._read(X, reset=True)
+        """Train on ``X``; choose the number of components on ``X_val``, or on rows of ``X`` that are held out."""
+        table = read_table(X, binarize=self.binarize)
+        train = table.complete().astype(np.float32)
         if X_val is None:
-            whole = complete_bits(table)
-            shuffled = np.random.default_rng(self.random_state).permutation(len(whole))
-            n_valid = max(1, round(self.validation_fraction * len(whole)))
-            if n_valid >= len(whole):
-                raise ValueError(f"{len(whole)} sample(s) leave none to train on; give more rows, or X_val")
-            train, valid = whole[shuffled[n_valid:]], whole[shuffled[:n_valid]]
+            kept, held = hold_out(len(train), self.validation_fraction, self.random_state)
+            train, valid = train[kept], train[held]
         else:
-            train, valid = complete_bits(table), complete_bits(self._read(X_val, reset=False))
-        self._kind = table.kind
+            table_val = read_table(X_val, binarize=self.binarize).like(table.format, table.n_columns)
+            valid = table_val.complete().astype(np.float32)
+        self._remember(table.format, table.n_columns)
         self.search_results_: list[dict[str, Any]] = []
         best = -np.inf
         for K in np.atleast_1d(self.n_components).tolist():
@@ -140,15 +138,10 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
     def score_samples(self, X: Any) -> Floats:
         """log p(x) of every row, in nats."""
         check_is_fitted(self, "means_")
-        chunks = complete_chunks(self._read(X, reset=False))
+        chunks = self._ready(X).complete_chunks()
         return np.concatenate(
             [logsumexp(_joint(bits.astype(np.float64), self.weights_, self.means_), axis=1) for _, bits in chunks]
         )
-
-    def score(self, X: Any, y: None = None, *, sample_weight: ArrayLike | None = None) -> float:
-        """Mean log p(x), in nats per row."""
-        scores = self.score_samples(X)
-        return float(np.average(scores, weights=checked_weights(sample_weight, len(scores), "sample_weight")))
 
     def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Any:
         """Draw rows, in the kind of table that the model was fitted on."""
@@ -156,17 +149,7 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
         rng = check_random_state(random_state)
         component = rng.choice(len(self.weights_), n_samples, p=self.weights_)
         bits = rng.random_sample((n_samples, self.n_features_in_)) < self.means_[component]
-        return self._kind.give(bits.view(np.uint8))
-
-    def _read(self, X: Any, *, reset: bool) -> Table:
-        table = read_table(X, binarize=self.binarize)
-        validate_data(self, X, reset=reset, skip_check_array=True)
-        return table
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+        return self.table_format_.give(bits.view(np.uint8))
 
 
 def _joint(X: NDArray[Any], weights: Floats, means: Floats) -> NDArray[Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from lbarn._tables.rows import complete_chunks
+from lbarn._tables.table import read_like
 
 __all__ = ["checked_bits", "checked_shape", "column_names", "find_column", "shortened"]
 
@@ -21,8 +21,8 @@ _LONGEST = 24  # letters of a name in a picture
 def column_names(model: Any, shape: tuple[int, int] | None = None) -> list[str]:
     """The names in the table that the model was fitted on; else the pixels' rows and columns, or plain numbers."""
     check_is_fitted(model)
-    if model._kind.names is not None:
-        return [str(name) for name in model._kind.names]
+    if model.table_format_.names is not None:
+        return [str(name) for name in model.table_format_.names]
     if shape is not None:
         return [f"{i}, {j}" for i in range(shape[0]) for j in range(shape[1])]
     return [str(j) for j in range(model.n_features_in_)]
@@ -31,7 +31,7 @@ def column_names(model: Any, shape: tuple[int, int] | None = None) -> list[str]:
 def find_column(model: Any, column: str | int) -> int:
     """The number of a column that goes by this name, or this number."""
     check_is_fitted(model)
-    names, n = model._kind.names, model.n_features_in_
+    names, n = model.table_format_.names, model.n_features_in_
     if names is not None and column in names:
         return int(names.index(column))
     if isinstance(column, Integral) and 0 <= int(column) < n:
@@ -63,7 +63,7 @@ def checked_shape(shape: Sequence[int] | None, n_columns: int) -> tuple[int, int
 def checked_bits(model: Any, X: Any) -> NDArray[np.bool_]:
     """The rows of ``X``, checked as the model checks them; a missing bit is an error."""
     check_is_fitted(model)
-    return np.concatenate([bits for _, bits in complete_chunks(model._read(X, reset=False))])
+    return read_like(X, model.table_format_, model.n_features_in_, binarize=model.binarize).complete()
 
 
 def shortened(name: str) -> str:

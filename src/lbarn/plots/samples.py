@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import pairwise_distances_argmin
 
-from lbarn._tables.rows import complete_chunks
 from lbarn._tables.table import read_table
 from lbarn.plots.columns import checked_bits, checked_shape
 from lbarn.plots.display import Display, draw_rows, strips_size
@@ -67,7 +66,7 @@ class SamplesDisplay(Display):
         drawn = read_table(
             model.sample(n_samples, random_state=random_state)
         )  # 0 and 1, whatever the model's threshold
-        samples = np.concatenate([bits for _, bits in complete_chunks(drawn)])
+        samples = drawn.complete()
         # Between bits, the square of the Euclidean distance is the number of those that differ.
         nearest = pairwise_distances_argmin(samples.astype(np.float32), known.astype(np.float32))
         return cls(samples, known[nearest], pixels).plot(ax)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lbarn._tables.rows import take_rows
+from lbarn._tables.table import take_rows
 from lbarn.plots.columns import checked_bits, checked_shape, column_names, shortened
 from lbarn.plots.display import Display, bars_size, bit_colours, draw_bars, draw_map, map_size
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lbarn._tables.rows import complete_chunks, take_rows
-from lbarn._tables.table import read_table
+from lbarn._tables.table import read_like, read_table, take_rows
 from lbarn.baselines import BernoulliMixture, IndependentBits, SingleTreeNetwork
 
 __all__ = ["COINS", "INDEPENDENT", "MIN_ROWS", "Comparison", "Rows", "without_threshold"]
@@ -42,25 +41,25 @@ class Rows:
 
     @classmethod
     def of(cls, model: Any, X: Any, seed: int) -> Rows:
-        whole = model._read(X, reset=False)
+        whole = read_like(X, model.table_format_, model.n_features_in_, binarize=model.binarize)
         has_holes = any(missing is not None for _, _, missing in whole.chunks())
         most = _MAX_ROWS_MISSING if has_holes else _MAX_ROWS
         numbers = np.arange(whole.n_rows)
         if whole.n_rows > most:
             numbers = np.sort(np.random.default_rng([seed, 0]).choice(whole.n_rows, most, replace=False))
-        chunks = [(bits, holes) for _, bits, holes in model._read(take_rows(X, numbers), reset=False).chunks()]
-        bits = np.concatenate([bits for bits, _ in chunks])
-        missing = np.concatenate([np.zeros_like(bits) if holes is None else holes for bits, holes in chunks])
+        chosen = read_like(take_rows(X, numbers), model.table_format_, model.n_features_in_, binarize=model.binarize)
+        bits, holes = chosen.all_rows()
+        missing = np.zeros_like(bits) if holes is None else holes
         if not missing.any():
-            table = model._kind.give(bits)
+            table = model.table_format_.give(bits)
             return cls(whole.n_rows, numbers, table, table, bits, missing)
         if missing.all():
             raise ValueError("every value of X is missing; there is nothing to report on")
         if not hasattr(model, "impute"):
             raise ValueError(f"X has missing values, which {type(model).__name__} cannot fill; give complete rows")
-        table = model._kind.give(np.where(missing, np.nan, bits), float)
+        table = model.table_format_.give(np.where(missing, np.nan, bits), float)
         filled = without_threshold(model).impute(table, output="mode", random_state=seed)
-        bits = np.concatenate([bits for _, bits in complete_chunks(read_table(filled))])
+        bits = read_table(filled).complete()
         return cls(whole.n_rows, numbers, table, filled, bits, missing)
 
     def __len__(self) -> int:

@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 import lbarn
 from lbarn._models.ensemble import LBARNEnsemble
-from lbarn._tables.rows import take_rows
-from lbarn._training.checkpoint import write_atomically
+from lbarn._tables.table import take_rows
+from lbarn._tables.writing import write_atomically
 from lbarn.anomalies import explain
 from lbarn.plots import (
     DependencyGraphDisplay,
@@ -131,7 +131,7 @@ class _Report:
     @cached_property
     def names(self) -> list[str]:
         names = column_names(self.model, self.shape)
-        if self.model._kind.names is not None:
+        if self.model.table_format_.names is not None:
             return names
         return [f"{'pixel' if self.shape else 'column'} {name}" for name in names]
 
@@ -324,7 +324,7 @@ class _Report:
 
         size = _image_size(self.shape, 2) if self.shape else (_WIDTH, 2.0)
         what = "The row as an image and the surprise of its pixels" if self.shape else "Its most surprising values"
-        number = {name: j for j, name in enumerate(self.model._kind.names or range(self.model.n_features_in_))}
+        number = {name: j for j, name in enumerate(self.model.table_format_.labels(self.model.n_features_in_))}
         bits = [bit for bit in anomaly.bits if not self.rows.missing[row, number[bit.column]]][:_BITS]
         return {
             "number": int(self.rows.numbers[row]),

@@ -1,0 +1,67 @@
+"""What estimators derive from their parameters: constraints, docstrings, and the JSON of model files."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from lbarn.parameters import Parameters, constraints, documented
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["DerivedParameters", "parameters_from_json", "parameters_to_json"]
+
+_Model = TypeVar("_Model", bound=Parameters)
+
+
+class DerivedParameters(BaseEstimator):
+    """An estimator whose constraints and documentation are derived from its list of parameters."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        assert issubclass(cls, Parameters)
+        cls._parameter_constraints = constraints(cls)
+        cls.__doc__ = inspect.cleandoc(cls.__doc__ or "").replace("{parameters}", documented(cls))
+
+    def validated(self) -> Self:
+        """The same estimator, if all of its parameters are allowed."""
+        self._validate_params()
+        return self
+
+
+def parameters_to_json(model: Parameters) -> dict[str, Any]:
+    """The parameters of a model that affect it; a generator of random numbers cannot be kept."""
+    run_time = model.run_time_parameters()
+    return {own.name: _plain(getattr(model, own.name)) for own in fields(model) if own.name not in run_time}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.random.RandomState):
+        return None
+    if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str):
+        return np.asarray(value).tolist()
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def parameters_from_json(kind: type[_Model], parameters: Any) -> _Model:
+    """A model that is not fitted, with parameters that are all known and all valid; what is wrong is a ValueError.
+
+    A parameter that is younger than the file has the paper's value, which is what the model was fitted with.
+    """
+    run_time = kind.run_time_parameters()
+    known = {own.name for own in fields(kind)}
+    unknown = parameters.keys() - known
+    if unknown:
+        raise ValueError(f"unknown parameters: {', '.join(sorted(unknown))}")
+    for name, value in parameters.items():
+        if isinstance(value, list) and np.asarray(value).dtype.kind not in "biuf":
+            raise ValueError(f"the {name} asked for is not of numbers")
+    model: _Model = kind.paper(**{name: value for name, value in parameters.items() if name not in run_time})
+    assert isinstance(model, DerivedParameters)
+    return model.validated()

@@ -1,0 +1,20 @@
+"""Opens a file of any of our models."""
+
+from __future__ import annotations
+
+import os
+
+from lbarn._models.classifier import LBARNClassifier
+from lbarn._models.ensemble import LBARNEnsemble
+from lbarn._models.lbarn import LBARN
+from lbarn._network.modelfile import open_model
+from lbarn.baselines.independent import IndependentBits
+
+__all__ = ["load"]
+
+
+def load(path: str | os.PathLike[str]) -> LBARN | LBARNClassifier | LBARNEnsemble | IndependentBits:
+    """The model in a file that any of our ``save`` methods has written."""
+    model = open_model(path)
+    assert isinstance(model, (LBARN, LBARNClassifier, LBARNEnsemble, IndependentBits))
+    return model
