@@ -14,6 +14,7 @@ import copy
 import doctest
 import functools
 import importlib
+import importlib.util
 import io
 import os
 import pkgutil
@@ -47,6 +48,12 @@ EXTRAS = {  # what a page imports
 SET_UP = "index.md#set-up"
 LIKE_DOCTEST = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
+_spec = importlib.util.spec_from_file_location("checks", DOCS / "assets" / "checks.py")
+assert _spec is not None
+assert _spec.loader is not None
+checks = importlib.util.module_from_spec(_spec)  # of the site
+_spec.loader.exec_module(checks)
+
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(lbarn.__path__, "lbarn.")
@@ -54,7 +61,8 @@ MODULES = sorted(
 )
 
 _BLOCK = re.compile(
-    r"^```(?P<language>python|console)\n(?P<source>.*?)^```\n(?:\n*```text\n(?P<output>.*?)^```\n)?", re.MULTILINE | re.DOTALL
+    r"^```(?P<language>python|console)\n(?P<source>.*?)^```\n(?:\n*```text\n(?P<output>.*?)^```\n)?",
+    re.MULTILINE | re.DOTALL,
 )
 
 
@@ -131,11 +139,15 @@ def fresh_namespace(page: Path) -> dict[str, Any]:
 
 def _is_shared(value: Any) -> bool:
     """Code, which a page cannot change; unlike data and models."""
-    return isinstance(value, types.ModuleType | types.FunctionType | type | str) or value is set_up().get("__builtins__")
+    return isinstance(value, types.ModuleType | types.FunctionType | type | str) or value is set_up().get(
+        "__builtins__"
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_examples_of_a_page_print_what_it_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_a_page_print_what_it_shows(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for extra in EXTRAS.get(page.name, []):
         pytest.importorskip(extra)
     namespace = fresh_namespace(page)
@@ -148,7 +160,9 @@ def test_the_examples_of_a_page_print_what_it_shows(page: Path, tmp_path: Path, 
             assert not (report := example.run_as_session(namespace)), "\n".join(report)
         else:
             printed = example.run(namespace)
-            assert same(example.expected, printed), f"{where}: the page shows\n\n{example.expected}\nbut it prints\n\n{printed}"
+            assert same(example.expected, printed), (
+                f"{where}: the page shows\n\n{example.expected}\nbut it prints\n\n{printed}"
+            )
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -177,6 +191,33 @@ def test_the_navigation_names_every_page() -> None:
     assert sorted(named) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
 
 
+def test_every_public_name_is_documented_and_in_the_reference() -> None:
+    assert list(checks.missing_names(DOCS)) == []
+
+
+def test_a_public_name_without_a_docstring_is_found() -> None:
+    class Described:
+        """It is."""
+
+        def fit(self) -> None: ...
+
+    Described.fit.__module__ = "lbarn.somewhere"
+    assert list(checks.undocumented("lbarn.Described", Described)) == ["lbarn.Described.fit"]
+
+
+def test_assets_from_other_hosts_are_found(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(
+        '<script src="https://cdn.example/x.js"></script><a href="https://x.example">a link</a>'
+    )
+    (tmp_path / "sheet.css").write_text(
+        "@import '//fonts.example/font.css'; a { background: url(data:image/png;base64,) }"
+    )
+    assert list(checks.foreign_assets(tmp_path)) == [
+        "page.html: https://cdn.example/x.js",
+        "sheet.css: //fonts.example/font.css",
+    ]
+
+
 def rewrite(page: Path) -> None:
     """Put what the examples print today into a page. Output that still agrees, by its ellipses too, stays as it is."""
     text = page.read_text(encoding="utf-8")
@@ -187,7 +228,7 @@ def rewrite(page: Path) -> None:
             shown = example.run_in_shell()
             new = example.text[0] if same(example.source, shown) else f"```console\n{shown}```\n"
         elif example.source.startswith(">>>"):
-            print(*example.run_as_session(namespace))
+            print(*example.run_as_session(namespace), sep="", end="")
             new = example.text[0]
         else:
             printed = example.run(namespace)

@@ -1,5 +1,4 @@
-"""What the build of the site adds to mkdocs: every public name is documented, no page loads anything from another host, and
-types in docstrings are shown as they are written."""
+"""What the build of the site checks besides links: every public name is documented, and no page loads anything from another host."""
 
 from __future__ import annotations
 
@@ -11,8 +10,6 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-
-import griffe
 
 MODULES = (
     "lbarn",
@@ -28,32 +25,17 @@ MODULES = (
 ASSETS = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "link": "href"}
 FOREIGN = re.compile(r"(?:https?:)?//")
 
-log = logging.getLogger("mkdocs.hooks.site")  # warnings of mkdocs' loggers fail a strict build
-
-
-class PlainTypes(griffe.Extension):
-    """Shows types in docstrings as they are written.
-
-    ``int, "auto" or None`` would be read as a Python expression and lose its quotes. A zero-width space, which no expression has,
-    prevents that. Sphinx's roles become code.
-    """
-
-    _TYPE = re.compile(r"^(\w[\w, *]* : .*? .*?)(\}?)(, default=.*)?$", re.MULTILINE)
-    _ROLE = re.compile(r":\w+:`~?([\w.]+)`")
-
-    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Called by griffe for everything that it finds."""
-        if obj.docstring:
-            text = self._ROLE.sub(r"`\1`", obj.docstring.value)
-            obj.docstring.value = self._TYPE.sub("\\1\u200b\\2\\3", text)
+log = logging.getLogger("mkdocs.hooks.checks")  # warnings of mkdocs' loggers fail a strict build
 
 
 def public_names() -> Iterator[tuple[str, Any]]:
-    """(dotted name, object) of every class and function that a public module lists."""
+    """(dotted name, object) of every class and function that a public module lists, each once."""
+    seen: set[int] = set()
     for module in map(importlib.import_module, MODULES):
         for name in module.__all__:
             found = getattr(module, name)
-            if inspect.isclass(found) or inspect.isroutine(found):
+            if id(found) not in seen and (inspect.isclass(found) or inspect.isroutine(found)):
+                seen.add(id(found))
                 yield f"{module.__name__}.{name}", found
 
 
@@ -72,7 +54,11 @@ def undocumented(name: str, found: Any) -> Iterator[str]:
 
 def referenced(docs: Path) -> set[str]:
     """The names that the pages of the reference show."""
-    return {name for page in (docs / "reference").glob("*.md") for name in re.findall(r"^::: (\S+)$", page.read_text(), re.M)}
+    return {
+        name
+        for page in (docs / "reference").glob("*.md")
+        for name in re.findall(r"^::: (\S+)$", page.read_text(), re.M)
+    }
 
 
 class _Assets(HTMLParser):
@@ -96,22 +82,31 @@ def foreign_assets(site: Path) -> Iterator[str]:
         assets.feed(page.read_text(encoding="utf-8"))
         yield from (f"{page.relative_to(site)}: {found}" for found in assets.found if FOREIGN.match(found))
     for sheet in sorted(site.rglob("*.css")):
-        found = re.findall(r"url\(\s*['\"]?((?:https?:)?//[^)'\"]+)|@import\s+['\"]((?:https?:)?//[^'\"]+)", sheet.read_text("utf-8"))
+        found = re.findall(
+            r"url\(\s*['\"]?((?:https?:)?//[^)'\"]+)|@import\s+['\"]((?:https?:)?//[^'\"]+)", sheet.read_text("utf-8")
+        )
         yield from (f"{sheet.relative_to(site)}: {''.join(one)}" for one in found)
+
+
+def missing_names(docs: Path) -> Iterator[str]:
+    """What is wrong with the reference: public names that no page shows, or that have no docstring."""
+    shown = [_imported(name) for name in referenced(docs)]
+    for name, found in public_names():
+        if not any(found is one for one in shown):
+            yield f"{name} is public, but no page of the reference shows it"
+        for one in undocumented(name, found):
+            yield f"{one} is public and has no docstring"
+
+
+def _imported(name: str) -> Any:
+    module, _, attribute = name.rpartition(".")
+    return getattr(importlib.import_module(module), attribute)
 
 
 def on_pre_build(config: Any) -> None:
     """Called by mkdocs before the build."""
-    shown = referenced(Path(config.docs_dir))
-    objects = {}
-    for name in shown:
-        module, _, attribute = name.rpartition(".")
-        objects[name] = getattr(importlib.import_module(module), attribute) if attribute else None
-    for name, found in public_names():
-        if not any(found is other for other in objects.values()):
-            log.warning("%s is public, but no page of the reference shows it", name)
-        for one in undocumented(name, found):
-            log.warning("%s is public and has no docstring", one)
+    for one in missing_names(Path(config.docs_dir)):
+        log.warning(one)
 
 
 def on_post_build(config: Any) -> None:
