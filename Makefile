@@ -4,11 +4,12 @@ VENV := .venv
 RUN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt README.md $(shell find src -type f -not -name '*.pyc')
 CPP := $(wildcard src/core/*.hpp src/core/*.cpp tests/*.cpp benchmarks/*.cpp)
-CORE_TESTS := $(addprefix tests/test_,bits.py histogram.py logistic.py conditional.py boosting.py edge_cases.py)
+CORE_TESTS := $(addprefix tests/test_,bits.py histogram.py logistic.py trees.py conditional.py boosting.py edge_cases.py)
+STUBGEN = mkdir -p build && $(RUN)/python -m nanobind.stubgen --quiet -m lbarn._core -o build/_core.pyi
 
-.PHONY: demo test lint format docs bench sanitize clean
+.PHONY: demo test lint format stubs docs bench sanitize clean
 
-# Half a minute of building, once, and about ten seconds of demo.
+# A few minutes for environment and build, once; then about 15 seconds.
 demo: $(VENV)/installed
 	$(RUN)/python -m lbarn.demo
 
@@ -19,12 +20,20 @@ lint: $(VENV)/lint
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
 	$(RUN)/clang-format --dry-run --Werror $(CPP)
+	$(STUBGEN)
+	diff -u src/lbarn/_core.pyi build/_core.pyi  # make stubs writes it anew
 	$(RUN)/mypy
+	PYTHONPATH=src $(RUN)/lint-imports
 
 format: $(VENV)/lint
 	$(RUN)/ruff check --fix .
 	$(RUN)/ruff format .
 	$(RUN)/clang-format -i $(CPP)
+
+# What the type checker knows of the core, as the core itself tells it.
+stubs: $(VENV)/lint
+	$(STUBGEN)
+	cmp -s build/_core.pyi src/lbarn/_core.pyi || cp build/_core.pyi src/lbarn/_core.pyi
 
 # The documentation as a site, in build/site; warnings are errors (mkdocs.yml). Needs no network once its environment is there.
 docs: $(VENV)/docs

@@ -148,8 +148,8 @@ def evaluate_job(trees: int, smoke: bool) -> Result:
     _ = bits.columns
     ours, from_bytes, theirs = fastest_of(
         5,
-        lambda: conditional.log_odds(bits),
-        lambda: conditional.log_odds(pack(table)),
+        lambda: conditional.trees.log_odds(bits.columns, bits.n_rows),
+        lambda: conditional.trees.log_odds(pack(table).columns, len(table)),
         lambda: booster.predict(floats, raw_score=True, num_threads=1),
     )
     return {"rows": len(table), "trees": trees, "lbarn": ours, "lbarn_from_bytes": from_bytes, "LightGBM": theirs}

@@ -62,7 +62,8 @@ def train_lbarn(problem: Problem, splits: str) -> Trained:
     start = perf_counter()
     conditional = Conditional.train(bits, none, bits.n_columns - 1, how)
     seconds = perf_counter() - start
-    return Trained(seconds, conditional, lambda table: conditional.log_odds(pack(table)) * LOG_ODDS_UNIT)
+    trees = conditional.trees
+    return Trained(seconds, conditional, lambda table: trees.log_odds(pack(table).columns, len(table)) * LOG_ODDS_UNIT)
 
 
 def train_lightgbm(problem: Problem, layout: str, quantised: bool) -> Trained:

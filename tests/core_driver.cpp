@@ -1,8 +1,8 @@
 // Runs the core without Python: a problem on standard input, every number of the result on standard output. Built for
 // another architecture it shows whether that one computes the same bits.
 //
-// Input: ten 64-bit integers (rows, validation rows, columns, position, leaves, rounds, exact, split bits, gradient,
-// seed), then one byte per value of the rows and of the validation rows.
+// Input: twelve 64-bit integers (rows, validation rows, columns, position, leaves, thousandths of the learning rate,
+// rounds, exact, split bits, gradient, cap, seed), then one byte per value of the rows and of the validation rows.
 #include <cstdio>
 #include <cstring>
 #include <vector>
@@ -43,25 +43,27 @@ void write(const std::vector<T>& values) {
 }  // namespace
 
 int main() {
-  int64_t head[10];
+  int64_t head[12];
   if (std::fread(head, sizeof head, 1, stdin) != 1) return 2;
   const auto d = static_cast<size_t>(head[2]), position = static_cast<size_t>(head[3]);
   const Packed train = read_bits(static_cast<size_t>(head[0]), d), valid = read_bits(static_cast<size_t>(head[1]), d);
-  lbarn::BoostingParams params;
-  params.max_leaves = static_cast<size_t>(head[4]);
-  params.rounds = static_cast<size_t>(head[5]);
-  params.exact = head[6] != 0;
-  params.split_bits = static_cast<int>(head[7]);
-  params.gradient = head[8] != 0;
-  params.seed = static_cast<uint64_t>(head[9]);
-  lbarn::BoostingResult result;
-  lbarn::boost({train.column_view, nullptr}, {valid.column_view, nullptr}, position, params, [] {}, result);
+  lbarn::BoostingParameters parameters;
+  parameters.max_leaf_nodes = static_cast<size_t>(head[4]);
+  parameters.learning_rate = static_cast<double>(head[5]) / 1000.0;
+  parameters.max_iter = static_cast<size_t>(head[6]);
+  parameters.splits = head[7] != 0 ? lbarn::SplitKind::exact : lbarn::SplitKind::fast;
+  parameters.split_bits = static_cast<int>(head[8]);
+  parameters.boosting = head[9] != 0 ? lbarn::BoostingKind::gradient : lbarn::BoostingKind::newton;
+  parameters.cap = head[10] != 0;
+  const auto seed = static_cast<uint64_t>(head[11]);
+  lbarn::Boosted boosted;
+  lbarn::boost({train.column_view}, {valid.column_view}, position, parameters, seed, [] {}, boosted);
   std::fprintf(stderr, "%s", lbarn::kernels().name);
-  write(result.trees.splits);
-  write(result.trees.gains);
-  write(result.trees.values);
-  write(result.trees.offsets);
-  write(result.train_curve);
-  write(result.valid_curve);
+  write(boosted.trees.splits);
+  write(boosted.trees.gains);
+  write(boosted.trees.values);
+  write(boosted.trees.offsets);
+  write(boosted.train_curve);
+  write(boosted.valid_curve);
   return 0;
 }

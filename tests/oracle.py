@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lbarn._engine.conditional import Boosting
+from lbarn._engine.bits import PackedBits
+from lbarn._engine.conditional import Boosting, Conditional
 from lbarn._engine.trees import LOG_ODDS_UNIT, Trees
 
 Array = NDArray[np.float64]
@@ -25,9 +26,26 @@ def values_of(trees: Trees, t: int) -> Array:
     return trees.values[trees.offsets[t] + t : trees.offsets[t + 1] + t + 1] * LOG_ODDS_UNIT
 
 
+def log_odds(conditional: Conditional, bits: PackedBits, n_trees: int | None = None) -> NDArray[np.int32]:
+    """The core's log-odds after some of a conditional's trees, or all of them."""
+    trees = conditional.trees if n_trees is None else conditional.trees.head(n_trees)
+    return trees.log_odds(bits.columns, bits.n_rows)
+
+
+def importance(conditional: Conditional, n_trees: int | None = None) -> Array:
+    trees = conditional.trees if n_trees is None else conditional.trees.head(n_trees)
+    return trees.importance(conditional.position)
+
+
 def mean_one(weight: Array | None, n: int) -> Array:
     """Weights scaled to mean 1 over the rows that have any."""
     return np.ones(n) if weight is None else weight * np.count_nonzero(weight) / weight.sum()
+
+
+def limit(weight: Array, how: Boosting) -> float:
+    """The log-odds of the smallest probability that as many rows are evidence for."""
+    p = 1.0 / (2.0 * (np.count_nonzero(weight) + 1.0))
+    return float(np.log((1.0 - p) / p)) if how.cap else np.inf
 
 
 def gradients(y: Array, log_odds: Array, weight: Array) -> tuple[Array, Array]:
@@ -127,20 +145,23 @@ def assign(X: Array, splits: Splits) -> NDArray[np.intp]:
 
 
 def leaf_updates(leaf: NDArray[np.intp], n_leaves: int, g: Array, h: Array, how: Boosting) -> Array:
-    """eq:leaf_update times the shrinkage factor, clipped; 0 without hessian."""
+    """eq:leaf_update, clipped, times the shrinkage factor, clipped again; 0 without hessian."""
     G, H = np.bincount(leaf, g, n_leaves), np.bincount(leaf, h, n_leaves)
     gamma = np.divide(G, H + how.l2_regularization, out=np.zeros(n_leaves), where=H > 0)
+    gamma = np.clip(gamma, -how.max_step, how.max_step)
     return np.clip(how.learning_rate * gamma, -MAX_LEAF, MAX_LEAF)
 
 
 def refit(X: Array, y: Array, trees: list[Splits], how: Boosting, weight: Array | None = None) -> list[Array]:
     """Leaf values of given trees, round by round from log-odds 0."""
     w = mean_one(weight, len(y))
+    bound = limit(w, how)
     log_odds = np.zeros(len(y))
     values = []
     for splits in trees:
         leaf = assign(X, splits)
-        values.append(leaf_updates(leaf, len(splits) + 1, *gradients(y, log_odds, w), how))
+        g, h = gradients(y, np.clip(log_odds, -bound, bound), w)
+        values.append(leaf_updates(leaf, len(splits) + 1, g, h, how))
         log_odds += values[-1][leaf]
     return values
 
@@ -156,15 +177,16 @@ def boost(X: Array, y: Array, how: Boosting, weight: Array | None = None, ties: 
     """T rounds from log-odds 0; rows of weight 0 are dropped."""
     w = mean_one(weight, len(y))
     X, y, w = X[w > 0], y[w > 0], w[w > 0]
+    bound = limit(w, how)
     log_odds = np.zeros(len(y))
     run = Run(curve=[log_likelihood(y, log_odds, w)])
     for t in range(how.max_iter):
-        g, h = gradients(y, log_odds, w)
+        g, h = gradients(y, np.clip(log_odds, -bound, bound), w)
         splits = grow(X, g, split_hessian(h, w, how), how, ties[t] if ties else None)
         leaf = assign(X, splits)
         values = leaf_updates(leaf, len(splits) + 1, g, h, how)
         log_odds += values[leaf]
         run.trees.append(splits)
         run.values.append(values)
-        run.curve.append(log_likelihood(y, log_odds, w))
+        run.curve.append(log_likelihood(y, np.clip(log_odds, -bound, bound), w))
     return run

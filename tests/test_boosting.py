@@ -55,7 +55,7 @@ def random_problem(seed: int, **how) -> Problem:
 
 def gradients_before(problem: Problem, conditional: Conditional, t: int) -> tuple[np.ndarray, ...]:
     """The oracle's g, h and weights at the log-odds that the core has after t trees."""
-    log_odds = conditional.log_odds(problem.bits, t) * LOG_ODDS_UNIT
+    log_odds = oracle.log_odds(conditional, problem.bits, t) * LOG_ODDS_UNIT
     weight = oracle.mean_one(problem.weight, len(problem.y))
     return *oracle.gradients(problem.y, log_odds, weight), weight
 
@@ -136,7 +136,7 @@ def test_importance_is_the_summed_gain_from_true_sums(seed):
     d = problem.X.shape[1]
     expected, tolerance = np.zeros(d), np.full(d, 1e-12)
     for t in range(problem.how.max_iter):
-        assert (np.abs(conditional.importance(t) - expected) <= tolerance).all()
+        assert (np.abs(oracle.importance(conditional, t) - expected) <= tolerance).all()
         g, h, _ = gradients_before(problem, conditional, t)
         tree = oracle.GrowingTree(problem.X, g, h, problem.how.l2_regularization)
         for leaf, position in oracle.splits_of(conditional.trees, t):
@@ -144,7 +144,7 @@ def test_importance_is_the_summed_gain_from_true_sums(seed):
             # A gain is a difference of objectives, kept as float32.
             tolerance[position] += 1e-6 * (tree.objectives[leaf] + tree.gains[leaf, position]) + 1e-7
             tree.split(leaf, position)
-    assert (np.abs(conditional.importance() - expected) <= tolerance).all()
+    assert (np.abs(oracle.importance(conditional) - expected) <= tolerance).all()
 
 
 def planted(n: int = 3000, d: int = 12, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -197,8 +197,12 @@ def test_integer_weights_are_repeated_rows(boosting, l2):
     repeated = Problem(X[again], y[again], replace(how, l2_regularization=l2 * weight.mean())).train()
     np.testing.assert_allclose(weighted.train_curve, repeated.train_curve, rtol=0, atol=1e-6)
     bits = Problem(X, y, how).bits
-    np.testing.assert_allclose(weighted.log_odds(bits), repeated.log_odds(bits), rtol=0, atol=2.0**-15 / LOG_ODDS_UNIT)
-    np.testing.assert_allclose(weighted.importance(), repeated.importance() / weight.mean(), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        oracle.log_odds(weighted, bits), oracle.log_odds(repeated, bits), rtol=0, atol=2.0**-15 / LOG_ODDS_UNIT
+    )
+    np.testing.assert_allclose(
+        oracle.importance(weighted), oracle.importance(repeated) / weight.mean(), rtol=1e-4, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("unequal", [False, True])
@@ -212,6 +216,37 @@ def test_rows_of_weight_zero_are_dropped(unequal):
     np.testing.assert_array_equal(whole.trees.splits, part.trees.splits)
     np.testing.assert_array_equal(whole.trees.values, part.trees.values)
     np.testing.assert_array_equal(whole.train_curve, part.train_curve)
+
+
+CERTAINTY = [{"max_step": 1.0}, {"cap": True}, {"max_step": 2.5, "cap": True}]
+
+
+@pytest.mark.parametrize("certainty", CERTAINTY, ids=str)
+@pytest.mark.parametrize("seed", range(4000, 4030))
+def test_clipped_steps_and_capped_log_odds_agree_with_the_oracle_tree_by_tree(seed, certainty):
+    problem = random_problem(seed, max_iter=12, learning_rate=1.0, **certainty)
+    conditional = problem.train()
+    for t in range(problem.how.max_iter):
+        check_splits(problem, conditional, t)
+        check_leaves(problem, conditional, t)
+
+
+@pytest.mark.parametrize("certainty", CERTAINTY, ids=str)
+@pytest.mark.parametrize("seed", range(5000, 5030))
+def test_whole_runs_with_clipped_steps_and_capped_log_odds_reach_the_oracles_curve(seed, certainty):
+    problem = random_problem(seed, max_iter=30, learning_rate=0.3, **certainty)
+    conditional = problem.train()
+    ties = [oracle.splits_of(conditional.trees, t) for t in range(30)]
+    run = oracle.boost(problem.X, problem.y, problem.how, problem.weight, ties)
+    np.testing.assert_allclose(conditional.train_curve, run.curve, rtol=0, atol=1e-4)
+
+
+def test_no_leaf_is_larger_than_the_longest_step_times_the_learning_rate():
+    X, y = planted(400)
+    free = Problem(X, y, Boosting(max_leaf_nodes=16, learning_rate=0.5, max_iter=30, splits="exact"))
+    clipped = replace(free, how=replace(free.how, max_step=1.5))
+    assert np.abs(free.train().trees.values).max() * LOG_ODDS_UNIT > 0.75
+    assert np.abs(clipped.train().trees.values).max() * LOG_ODDS_UNIT == 0.75
 
 
 @pytest.mark.parametrize("splits", ["exact", "fast"])
@@ -235,7 +270,7 @@ def test_fast_splits_learn_what_exact_splits_learn(split_bits, weighted):
     fast, exact = Problem(X, y, how, weight).train(), Problem(X, y, replace(how, splits="exact"), weight).train()
     assert exact.train_curve[-1] > exact.train_curve[0] + 0.1
     assert abs(fast.train_curve[-1] - exact.train_curve[-1]) < 0.02
-    assert set(np.argsort(fast.importance())[-3:]) == {0, 1, 2}
+    assert set(np.argsort(oracle.importance(fast))[-3:]) == {0, 1, 2}
 
 
 def test_the_seed_decides_fast_splits_and_leaves_exact_ones_alone():

@@ -13,7 +13,7 @@ import oracle
 from lbarn import _core
 from lbarn._engine.bits import PackedBits, pack
 from lbarn._engine.conditional import Boosting, Conditional
-from lbarn._engine.trees import LOG_ODDS_UNIT, UNIT, Trees, log_likelihoods
+from lbarn._engine.trees import LOG_ODDS_UNIT, NO_LIMIT, UNIT, log_likelihoods
 
 POSITION = 30
 VARIANTS = {
@@ -25,6 +25,8 @@ VARIANTS = {
     "some features": Boosting(max_features=0.4),
     "from the base rate": Boosting(init="prior"),
     "from a logistic regression": Boosting(init="linear"),
+    "short steps": Boosting(max_step=0.5),
+    "capped": Boosting(cap=True, max_leaf_nodes=64, max_step=4.0, l2_regularization=0.1),
     "stumps": Boosting(max_leaf_nodes=2),
     "no split": Boosting(max_leaf_nodes=1),
 }
@@ -63,7 +65,13 @@ def test_leaves_curves_and_scores_are_the_same_bits_on_all_paths(simd, on_portab
     def everything() -> list[np.ndarray]:
         c = train(how, weight=weight, seed=3)
         again = c.refit(VALID, how)
-        return [*arrays(c), again.trees.values, c.log_odds(VALID), again.log_odds(TRAIN, 5), c.curve(VALID)]
+        return [
+            *arrays(c),
+            again.trees.values,
+            oracle.log_odds(c, VALID),
+            oracle.log_odds(again, TRAIN, 5),
+            c.curve(VALID),
+        ]
 
     assert_same_bits(everything(), on_portable(everything))
 
@@ -86,7 +94,7 @@ def test_trees_of_a_thousand_leaves_are_the_same_bits_and_route_every_row(simd, 
         leaf = oracle.assign(X, oracle.splits_of(c.trees, t))
         assert np.unique(leaf).size == 1000  # no split leaves a side empty
         log_odds += oracle.values_of(c.trees, t)[leaf]
-        np.testing.assert_array_equal(c.log_odds(bits, t + 1) * LOG_ODDS_UNIT, log_odds)
+        np.testing.assert_array_equal(oracle.log_odds(c, bits, t + 1) * LOG_ODDS_UNIT, log_odds)
     np.testing.assert_array_equal(c.valid_curve, c.train_curve)
 
 
@@ -97,7 +105,7 @@ def test_real_columns_are_the_same_bits_on_all_paths(simd, on_portable, shared_d
 
     def run() -> list[np.ndarray]:
         c = Conditional.train(data.train, data.valid, data.train.n_columns - 1, how)
-        return [*arrays(c), c.log_odds(data.test), c.curve(data.test)]
+        return [*arrays(c), oracle.log_odds(c, data.test), c.curve(data.test)]
 
     assert_same_bits(run(), on_portable(run))
 
@@ -154,7 +162,7 @@ def test_a_start_at_the_prior_is_the_base_rate():
     c = train(Boosting(max_iter=200, init="prior")).head(30)
     assert not len(c.head(c.n_start).trees.splits)
     rate = TRAIN.column(POSITION).mean()
-    start = c.head(c.n_start).log_odds(TRAIN)[0] * LOG_ODDS_UNIT
+    start = oracle.log_odds(c, TRAIN, c.n_start)[0] * LOG_ODDS_UNIT
     assert start == pytest.approx(np.log(rate / (1 - rate)), abs=0.02)
 
 
@@ -179,13 +187,13 @@ def test_curves_of_training_are_those_of_evaluation(how, weight):
 def test_a_curve_is_the_mean_of_the_rows_log_likelihoods():
     c = train(VARIANTS["fast6"])
     for t in range(len(c.trees) + 1):
-        scores = log_likelihoods(c.log_odds(VALID, t), VALID.columns[POSITION])
+        scores = log_likelihoods(oracle.log_odds(c, VALID, t), VALID.columns[POSITION])
         assert scores.sum() * UNIT / VALID.n_rows == c.valid_curve[t]
 
 
 def test_a_weighted_curve_is_the_weighted_mean_of_the_rows_log_likelihoods():
     c = train(VARIANTS["fast6"], weight=UNEQUAL)
-    scores = log_likelihoods(c.log_odds(TRAIN), TRAIN.columns[POSITION]) * UNIT
+    scores = log_likelihoods(oracle.log_odds(c, TRAIN), TRAIN.columns[POSITION]) * UNIT
     assert c.train_curve[-1] == pytest.approx(np.average(scores, weights=UNEQUAL), abs=1e-7)
 
 
@@ -196,13 +204,13 @@ def test_log_odds_are_integer_sums_of_the_leaves_on_the_rows_path(simd, n):
     X = bits.unpack().astype(float)
     expected = np.zeros(n)
     for t in range(len(c.trees) + 1):
-        log_odds = c.log_odds(bits, t)
+        log_odds = oracle.log_odds(c, bits, t)
         assert log_odds.dtype == np.int32
         np.testing.assert_array_equal(log_odds * LOG_ODDS_UNIT, expected)
         if t < len(c.trees):
             expected += oracle.values_of(c.trees, t)[oracle.assign(X, oracle.splits_of(c.trees, t))]
-    np.testing.assert_array_equal(c.log_odds(bits), c.log_odds(bits, len(c.trees)))
-    np.testing.assert_array_equal(replace(c, trees=c.trees.head(4)).log_odds(bits), c.log_odds(bits, 4))
+    np.testing.assert_array_equal(oracle.log_odds(c, bits), oracle.log_odds(c, bits, len(c.trees)))
+    np.testing.assert_array_equal(c.trees.head(4).log_odds(bits.columns, bits.n_rows), oracle.log_odds(c, bits, 4))
 
 
 def test_columns_at_and_after_the_position_are_not_looked_at():
@@ -213,7 +221,7 @@ def test_columns_at_and_after_the_position_are_not_looked_at():
     more = Conditional.train(pack(X), pack(X), POSITION, VARIANTS["exact"])
     assert_same_bits(arrays(more)[:4], arrays(c)[:4])
     X[:, POSITION:] ^= 1
-    np.testing.assert_array_equal(more.log_odds(pack(X)), more.log_odds(TRAIN))
+    np.testing.assert_array_equal(oracle.log_odds(more, pack(X)), oracle.log_odds(more, TRAIN))
 
 
 @pytest.mark.parametrize("weight", [None, UNEQUAL], ids=["unweighted", "weighted"])
@@ -246,6 +254,70 @@ def test_a_leaf_that_meets_no_row_in_a_refit_gets_zero():
         met = oracle.assign(ones.unpack(), oracle.splits_of(c.trees, t))[0]
         assert values[met] > 0
         assert not np.delete(values, met).any()
+
+
+# Few enough rows and rounds enough that the cap is reached.
+FEW, OTHERS = pack(table(40, 8)), pack(table(60, 9))
+CAPPED = Boosting(max_leaf_nodes=8, learning_rate=0.5, max_iter=60, cap=True)
+
+
+def limit_of(n: int) -> int:
+    return round(np.log(2 * (n + 1) - 1) / LOG_ODDS_UNIT)
+
+
+@pytest.mark.parametrize("weight", [None, UNEQUAL[:40]], ids=["unweighted", "weighted"])
+@pytest.mark.parametrize("init", ["half", "linear"])
+def test_a_cap_that_is_reached_gives_the_same_bits_on_all_paths_resumed_and_refitted(simd, on_portable, init, weight):
+    how = replace(CAPPED, init=init)
+
+    def run() -> Conditional:
+        return Conditional.train(FEW, OTHERS, POSITION, how, weight=weight)
+
+    c = run()
+    assert np.abs(oracle.log_odds(c, FEW)).max() == c.trees.limit == limit_of(40)
+    assert_same_bits(arrays(c), arrays(on_portable(run)))
+    begun = Conditional.train(FEW, OTHERS, POSITION, replace(how, max_iter=25), weight=weight)
+    assert_same_bits(arrays(begun.extend(FEW, OTHERS, how, weight=weight)), arrays(c))
+    assert_same_bits([c.refit(FEW, how, weight=weight).trees.values], [c.trees.values])
+
+
+def test_capped_log_odds_are_the_sums_of_the_leaves_cut_off_at_the_limit(simd):
+    c = Conditional.train(FEW, OTHERS, POSITION, CAPPED)
+    for t in (0, 5, 60):
+        head = c.trees.head(t)
+        sums = replace(head, limit=NO_LIMIT).log_odds(OTHERS.columns, OTHERS.n_rows)
+        capped = head.log_odds(OTHERS.columns, OTHERS.n_rows)
+        np.testing.assert_array_equal(capped, np.clip(sums, -c.trees.limit, c.trees.limit))
+        scores = log_likelihoods(capped, OTHERS.columns[POSITION])
+        assert scores.sum() * UNIT / OTHERS.n_rows == c.valid_curve[t]
+    np.testing.assert_array_equal(c.curve(OTHERS), c.valid_curve)
+
+
+def test_the_limit_counts_the_rows_with_weight_that_a_model_was_trained_or_refitted_on():
+    weight = np.r_[np.zeros(15), np.full(25, 3.0)]
+    c = Conditional.train(FEW, OTHERS, POSITION, CAPPED, weight=weight)
+    assert c.trees.limit == limit_of(25)
+    assert c.head(3).trees.limit == limit_of(25)
+    assert c.refit(OTHERS, CAPPED).trees.limit == limit_of(60)
+    assert c.refit(OTHERS, replace(CAPPED, cap=False)).trees.limit == NO_LIMIT
+    assert Conditional.train(FEW, OTHERS, POSITION, replace(CAPPED, cap=False)).trees.limit == NO_LIMIT
+
+
+def test_bounds_that_are_not_reached_change_nothing():
+    how = VARIANTS["fast6"]
+    bounded = train(replace(how, max_step=100.0, cap=True))
+    assert_same_bits(arrays(bounded), arrays(train(how)))
+    assert bounded.trees.limit == limit_of(TRAIN.n_rows)
+
+
+def test_refit_on_other_rows_gives_the_oracles_capped_leaf_updates():
+    how = replace(CAPPED, max_step=2.0, max_iter=25)
+    c = Conditional.train(FEW, OTHERS, POSITION, how)
+    other = OTHERS.unpack().astype(float)
+    trees = [oracle.splits_of(c.trees, t) for t in range(len(c.trees))]
+    expected = oracle.refit(other, other[:, POSITION], trees, how)
+    again = c.refit(OTHERS, how)
+    np.testing.assert_allclose(again.trees.values * LOG_ODDS_UNIT, np.concatenate(expected), rtol=0, atol=2.0**-16)
 
 
 @pytest.mark.parametrize("patience", [1, 3, 10])
@@ -297,17 +369,30 @@ def test_a_cancel_flag_already_set_stops_training_and_refit_before_the_first_tre
         c.refit(TRAIN, VARIANTS["fast6"], cancel=cancel)
 
 
-def test_the_core_refuses_arrays_that_do_not_fit_each_other():
-    c, t = train(VARIANTS["fast6"]), train(VARIANTS["fast6"]).trees
+def test_the_core_refuses_rows_that_do_not_fit():
     with pytest.raises(ValueError, match="one value per row"):
         train(VARIANTS["fast6"], weight=np.ones(7))
     with pytest.raises(ValueError, match="no such column"):
         Conditional.train(TRAIN, VALID, POSITION + 1, VARIANTS["fast6"])
-    for trees in (
-        Trees(t.splits, t.gains, t.values[:-1], t.offsets),
-        Trees(t.splits[1:], t.gains, t.values, t.offsets),
-    ):
-        with pytest.raises(ValueError, match="do not fit"):
-            replace(c, trees=trees).log_odds(TRAIN)
     with pytest.raises(ValueError, match="number of words"):
-        _core.log_odds(TRAIN.columns, TRAIN.n_rows + 5000, t.splits, t.values, t.offsets)
+        train(VARIANTS["fast6"]).trees.log_odds(TRAIN.columns, TRAIN.n_rows + 5000)
+
+
+def test_the_core_refuses_parameters_that_it_cannot_work_with():
+    for wrong in (0, 65_536):
+        with pytest.raises(ValueError, match="max_leaf_nodes"):
+            train(Boosting(max_leaf_nodes=wrong))
+    for wrong in (1, 7):
+        with pytest.raises(ValueError, match="split_bits"):
+            train(Boosting(split_bits=wrong))
+    for wrong in (0.0, -1.0, np.nan):
+        with pytest.raises(ValueError, match="max_step"):
+            train(Boosting(max_step=wrong))
+
+
+def test_training_is_not_continued_from_curves_of_another_length():
+    c = train(VARIANTS["fast6"])
+    for some in (0, 1, len(c.trees)):
+        for broken in (replace(c, train_curve=c.train_curve[:some]), replace(c, valid_curve=c.valid_curve[:some])):
+            with pytest.raises(ValueError, match="one value more than there are trees"):
+                broken.extend(TRAIN, VALID, replace(VARIANTS["fast6"], max_iter=20))

@@ -22,6 +22,7 @@ PROBLEMS = {
     "fast": Boosting(max_leaf_nodes=16, max_iter=40),
     "fewer bits": Boosting(split_bits=3, max_leaf_nodes=8, max_iter=40),
     "gradient": Boosting(boosting="gradient", max_leaf_nodes=16, max_iter=20),
+    "capped": Boosting(cap=True, max_leaf_nodes=64, learning_rate=0.5, max_iter=30),
     "many leaves": Boosting(max_leaf_nodes=600, max_iter=2),
 }
 
@@ -59,8 +60,8 @@ def rows(n: int, seed: int) -> np.ndarray:
 @pytest.mark.parametrize("how", PROBLEMS.values(), ids=PROBLEMS)
 def test_aarch64_computes_the_same_bits(emulator, driver, path, how):
     train, valid = rows(2309, 0), rows(517, 1)
-    head = [len(train), len(valid), POSITION + 3, POSITION, how.max_leaf_nodes, how.max_iter, how.splits == "exact"]
-    head += [how.split_bits, how.boosting == "gradient", SEED]
+    head = [len(train), len(valid), POSITION + 3, POSITION, how.max_leaf_nodes, round(1000 * how.learning_rate)]
+    head += [how.max_iter, how.splits == "exact", how.split_bits, how.boosting == "gradient", how.cap, SEED]
     done = subprocess.run(
         [emulator, str(driver)],
         input=np.array(head, "<i8").tobytes() + train.tobytes() + valid.tobytes(),

@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -9,12 +10,14 @@
 #include <chrono>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "bits.hpp"
 #include "booster.hpp"
 #include "entropy.hpp"
 #include "kernels.hpp"
 #include "logistic.hpp"
+#include "require.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -23,24 +26,33 @@ namespace lbarn {
 namespace {
 
 template <class T>
-using In1 = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Array1 = nb::ndarray<nb::numpy, const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
-using In2 = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Array2 = nb::ndarray<nb::numpy, const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T>
-using Out = nb::ndarray<nb::numpy, T>;
-
+using New1 = nb::ndarray<nb::numpy, T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
-struct Owned {
-  std::vector<T> data;
-};
+using New2 = nb::ndarray<nb::numpy, T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 // Hands a vector to NumPy without copying it.
-template <class T, class Element = T>
-Out<Element> give(std::vector<T>&& values, std::vector<size_t> shape = {}) {
-  auto* owned = new Owned<T>{std::move(values)};
-  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<Owned<T>*>(p); });
-  if (shape.empty()) shape = {owned->data.size()};
-  return Out<Element>(reinterpret_cast<Element*>(owned->data.data()), shape.size(), shape.data(), owner);
+template <class Array, class T>
+Array give(std::vector<T>&& values, std::initializer_list<size_t> shape) {
+  auto* owned = new std::vector<T>(std::move(values));
+  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return Array(owned->data(), shape, owner);
+}
+
+template <class T>
+New1<T> give(std::vector<T>&& values) {
+  const size_t n = values.size();
+  return give<New1<T>>(std::move(values), {n});
+}
+
+// The same, not to be written to.
+template <class T>
+Array1<T> give_constant(std::vector<T>&& values) {
+  const size_t n = values.size();
+  return give<Array1<T>>(std::move(values), {n});
 }
 
 struct Cancelled : std::runtime_error {
@@ -62,110 +74,137 @@ Interrupt interrupt_for(const CancelFlag& cancel) {
   };
 }
 
-void require(bool condition, const char* what) {
-  if (!condition) throw nb::value_error(what);
-}
-
-Rows rows_of(const In2<uint8_t>& rows) {
+Rows rows_of(const Array2<uint8_t>& rows) {
   require(rows.shape(1) % kRowAlign == 0, "rows: the stride must be a multiple of 32 bytes");
   return {rows.data(), rows.shape(0), rows.shape(1), rows.shape(1)};
 }
 
-Columns columns_of(const In2<uint64_t>& columns, size_t n_rows) {
+Columns columns_of(const Array2<uint64_t>& columns, size_t n_rows) {
   require(columns.shape(1) == column_words(n_rows), "columns: wrong number of words for the number of rows");
   return {columns.data(), n_rows, columns.shape(1)};
 }
 
-using Weight = std::optional<In1<double>>;
+// What crosses the border as one object. Each keeps the arrays that it looks at.
+struct BoundRows {
+  Array2<uint64_t> columns;
+  std::optional<Array1<double>> weight;
+  WeightedRows rows;
 
-Sample sample_of(const In2<uint64_t>& columns, size_t n_rows, const Weight& weight) {
-  require(!weight || weight->shape(0) == n_rows, "weight: one value per row is needed");
-  return {columns_of(columns, n_rows), weight ? weight->data() : nullptr};
+  BoundRows(Array2<uint64_t> columns, size_t n_rows, std::optional<Array1<double>> weight)
+      : columns(std::move(columns)), weight(std::move(weight)) {
+    require(!this->weight || this->weight->shape(0) == n_rows, "weight: one value per row is needed");
+    rows = {columns_of(this->columns, n_rows), this->weight ? this->weight->data() : nullptr};
+  }
+  const WeightedRows& with_position(size_t position) const {
+    require(position < columns.shape(0), "position: no such column");
+    return rows;
+  }
+};
+
+Array2<uint16_t> give_splits(std::vector<Split>&& splits) {
+  static_assert(sizeof(Split) == 2 * sizeof(uint16_t), "a split is two uint16");
+  const size_t n = splits.size();
+  return give<Array2<uint16_t>>(std::move(splits), {n, 2});
 }
 
-TreesView trees_of(const In2<uint16_t>& splits, const In1<int32_t>& values, const In1<int64_t>& offsets) {
-  static_assert(sizeof(Split) == 4, "a split is two uint16");
-  require(offsets.shape(0) > 0 && splits.shape(1) == 2, "trees: bad shapes");
-  const size_t count = offsets.shape(0) - 1;
-  require(static_cast<size_t>(offsets.data()[count]) == splits.shape(0) && values.shape(0) == splits.shape(0) + count,
-          "trees: the arrays do not fit each other");
-  return {reinterpret_cast<const Split*>(splits.data()), values.data(), offsets.data(), count};
+struct BoundTrees {
+  Array2<uint16_t> splits;
+  Array1<float> gains;
+  Array1<int32_t> values;
+  Array1<int64_t> offsets;
+  TreesView view;
+  size_t n_features;
+
+  BoundTrees(Array2<uint16_t> splits, Array1<float> gains, Array1<int32_t> values, Array1<int64_t> offsets,
+             int32_t limit)
+      : splits(std::move(splits)), gains(std::move(gains)), values(std::move(values)), offsets(std::move(offsets)) {
+    const size_t n_splits = this->splits.shape(0);
+    require(this->offsets.shape(0) > 0 && this->splits.shape(1) == 2, "the arrays of the trees have other shapes");
+    const size_t count = this->offsets.shape(0) - 1;
+    require(this->gains.shape(0) == n_splits && this->values.shape(0) == n_splits + count,
+            "the numbers of splits and leaves do not add up");
+    view = {reinterpret_cast<const Split*>(this->splits.data()), this->values.data(), this->offsets.data(), count,
+            limit};
+    n_features = check_trees(view, n_splits);
+  }
+  explicit BoundTrees(Trees&& trees)
+      : BoundTrees(give_splits(std::move(trees.splits)), give_constant(std::move(trees.gains)),
+                   give_constant(std::move(trees.values)), give_constant(std::move(trees.offsets)), trees.limit) {}
+};
+
+// Trees may split on the columns before `position` alone.
+const TreesView& trees_before(const BoundTrees& trees, size_t position) {
+  require(trees.n_features <= position, "a split uses a column at or after the position");
+  return trees.view;
 }
 
-nb::tuple boost_conditional(const In2<uint64_t>& columns, size_t n_rows, const Weight& weight,
-                            const In2<uint64_t>& valid_columns, size_t n_valid, const Weight& valid_weight,
-                            size_t position, size_t max_leaves, double learning_rate, size_t rounds, bool exact,
-                            int split_bits, bool gradient, double min_gain, double l2, double max_features,
-                            uint64_t seed, size_t patience, const CancelFlag& cancel, const In2<uint16_t>& splits,
-                            const In1<float>& gains, const In1<int32_t>& values, const In1<int64_t>& offsets,
-                            const In1<double>& train_curve, const In1<double>& valid_curve) {
-  const Sample train = sample_of(columns, n_rows, weight), valid = sample_of(valid_columns, n_valid, valid_weight);
-  require(position < columns.shape(0) && position < valid_columns.shape(0), "position: no such column");
-  const TreesView given = trees_of(splits, values, offsets);
-  BoostingResult result;
-  result.trees.splits.assign(given.splits, given.splits + splits.shape(0));
-  result.trees.gains.assign(gains.data(), gains.data() + gains.shape(0));
-  result.trees.values.assign(values.data(), values.data() + values.shape(0));
-  result.trees.offsets.assign(offsets.data(), offsets.data() + offsets.shape(0));
-  result.train_curve.assign(train_curve.data(), train_curve.data() + train_curve.shape(0));
-  result.valid_curve.assign(valid_curve.data(), valid_curve.data() + valid_curve.shape(0));
-  const BoostingParams params{max_leaves, learning_rate, rounds, exact,   split_bits, gradient, min_gain,
-                              l2,         max_features,  seed,   patience};
+template <class T>
+std::vector<T> copied(const Array1<T>& array) {
+  return {array.data(), array.data() + array.shape(0)};
+}
+
+struct BoundBoosted {
+  BoundTrees trees;
+  Array1<double> train_curve, valid_curve;
+};
+
+BoundBoosted boost_rows(const BoundRows& train, const BoundRows& valid, size_t position,
+                        const BoostingParameters& parameters, uint64_t seed, const BoundBoosted& start,
+                        const CancelFlag& cancel) {
+  const WeightedRows &train_rows = train.with_position(position), &valid_rows = valid.with_position(position);
+  const TreesView& given = trees_before(start.trees, position);
+  Boosted boosted;
+  boosted.trees.splits.assign(given.splits, given.splits + start.trees.splits.shape(0));
+  boosted.trees.gains = copied(start.trees.gains);
+  boosted.trees.values = copied(start.trees.values);
+  boosted.trees.offsets = copied(start.trees.offsets);
+  boosted.train_curve = copied(start.train_curve);
+  boosted.valid_curve = copied(start.valid_curve);
   {
     nb::gil_scoped_release released;
-    boost(train, valid, position, params, interrupt_for(cancel), result);
+    boost(train_rows, valid_rows, position, parameters, seed, interrupt_for(cancel), boosted);
   }
-  const size_t n_splits = result.trees.splits.size();
-  return nb::make_tuple(give<Split, uint16_t>(std::move(result.trees.splits), {n_splits, 2}),
-                        give(std::move(result.trees.gains)), give(std::move(result.trees.values)),
-                        give(std::move(result.trees.offsets)), give(std::move(result.train_curve)),
-                        give(std::move(result.valid_curve)));
+  return {BoundTrees(std::move(boosted.trees)), give_constant(std::move(boosted.train_curve)),
+          give_constant(std::move(boosted.valid_curve))};
 }
 
-nb::tuple refit_conditional(const In2<uint64_t>& columns, size_t n_rows, const Weight& weight, size_t position,
-                            size_t n_start, double start_rate, double learning_rate, double l2,
-                            const CancelFlag& cancel, const In2<uint16_t>& splits, const In1<int32_t>& values,
-                            const In1<int64_t>& offsets) {
-  const Sample sample = sample_of(columns, n_rows, weight);
-  require(position < columns.shape(0), "position: no such column");
-  const TreesView trees = trees_of(splits, values, offsets);
-  std::vector<int32_t> renewed(values.shape(0));
+BoundTrees refit_trees(const BoundRows& rows, size_t position, const BoundTrees& trees,
+                       const BoostingParameters& parameters, size_t n_start, double start_rate,
+                       const CancelFlag& cancel) {
+  const WeightedRows& given = rows.with_position(position);
+  const TreesView& view = trees_before(trees, position);
+  std::vector<int32_t> values(trees.values.shape(0));
+  int32_t limit;
+  {
+    nb::gil_scoped_release released;
+    limit = refit(given, position, view, parameters, n_start, start_rate, interrupt_for(cancel), values.data());
+  }
+  return {trees.splits, trees.gains, give_constant(std::move(values)), trees.offsets, limit};
+}
+
+New1<double> curve_of(const BoundRows& rows, size_t position, const BoundTrees& trees, const CancelFlag& cancel) {
+  const WeightedRows& given = rows.with_position(position);
+  const TreesView& view = trees_before(trees, position);
   Curve result;
   {
     nb::gil_scoped_release released;
-    result =
-        refit(sample, position, trees, n_start, start_rate, learning_rate, l2, interrupt_for(cancel), renewed.data());
-  }
-  return nb::make_tuple(give(std::move(renewed)), give(std::move(result)));
-}
-
-Out<double> curve_of(const In2<uint64_t>& columns, size_t n_rows, const Weight& weight, size_t position,
-                     const CancelFlag& cancel, const In2<uint16_t>& splits, const In1<int32_t>& values,
-                     const In1<int64_t>& offsets) {
-  const Sample sample = sample_of(columns, n_rows, weight);
-  require(position < columns.shape(0), "position: no such column");
-  const TreesView trees = trees_of(splits, values, offsets);
-  Curve result;
-  {
-    nb::gil_scoped_release released;
-    result = curve(sample, position, trees, interrupt_for(cancel));
+    result = curve(given, position, view, interrupt_for(cancel));
   }
   return give(std::move(result));
 }
 
-Out<int32_t> log_odds(const In2<uint64_t>& columns, size_t n_rows, const In2<uint16_t>& splits,
-                      const In1<int32_t>& values, const In1<int64_t>& offsets) {
-  const Columns c = columns_of(columns, n_rows);
-  const TreesView trees = trees_of(splits, values, offsets);
-  std::vector<int32_t> result(c.padded_rows());
+New1<int32_t> log_odds_of(const Array2<uint64_t>& columns, size_t n_rows, const BoundTrees& trees) {
+  const Columns given = columns_of(columns, n_rows);
+  require(trees.n_features <= columns.shape(0), "a split uses a column that is not there");
+  std::vector<int32_t> result;
   {
     nb::gil_scoped_release released;
-    kernels().add_trees(c, trees, result.data());
+    result = log_odds(given, trees.view);
   }
-  return give(std::move(result), {n_rows});
+  return give<New1<int32_t>>(std::move(result), {n_rows});
 }
 
-Out<int64_t> log_likelihoods(const In1<int32_t>& log_odds, const In1<uint64_t>& target) {
+New1<int64_t> log_likelihoods(const Array1<int32_t>& log_odds, const Array1<uint64_t>& target) {
   const size_t n = log_odds.shape(0);
   require(target.shape(0) * 64 >= n, "target: too few bits");
   std::vector<int64_t> result(n);
@@ -174,13 +213,13 @@ Out<int64_t> log_likelihoods(const In1<int32_t>& log_odds, const In1<uint64_t>& 
   return give(std::move(result));
 }
 
-Out<int32_t> probabilities(const In1<int32_t>& log_odds) {
+New1<int32_t> probabilities(const Array1<int32_t>& log_odds) {
   std::vector<int32_t> result(log_odds.shape(0));
   for (size_t i = 0; i < result.size(); ++i) result[i] = probability(log_odds.data()[i]);
   return give(std::move(result));
 }
 
-Out<uint64_t> transposed(const In2<uint8_t>& rows, size_t n_columns) {
+New2<uint64_t> transposed(const Array2<uint8_t>& rows, size_t n_columns) {
   const Rows r = rows_of(rows);
   require(n_columns <= 8 * r.stride, "rows: fewer columns than asked for");
   const size_t words = column_words(r.count);
@@ -189,18 +228,16 @@ Out<uint64_t> transposed(const In2<uint8_t>& rows, size_t n_columns) {
     nb::gil_scoped_release released;
     transpose(r, n_columns, out.data());
   }
-  return give(std::move(out), {n_columns, words});
+  return give<New2<uint64_t>>(std::move(out), {n_columns, words});
 }
 
 // Keeps the arrays that it looks at.
 class Entropies {
  public:
-  Entropies(In2<uint64_t> train, size_t n_train, In2<uint64_t> valid, size_t n_valid, uint64_t seed)
+  Entropies(Array2<uint64_t> train, size_t n_train, Array2<uint64_t> valid, size_t n_valid, uint64_t seed)
       : train_(std::move(train)),
         valid_(std::move(valid)),
-        entropies_(columns_of(train_, n_train), columns_of(valid_, n_valid), train_.shape(0), seed) {
-    require(train_.shape(0) == valid_.shape(0), "both halves need the same columns");
-  }
+        entropies_(columns_of(train_, n_train), columns_of(valid_, n_valid), common_columns(), seed) {}
   void pick(size_t column) { entropies_.pick(column); }
   std::vector<double> update(const std::vector<size_t>& columns) const {
     std::vector<double> result;
@@ -210,12 +247,17 @@ class Entropies {
   }
 
  private:
-  In2<uint64_t> train_, valid_;
+  size_t common_columns() const {
+    require(train_.shape(0) == valid_.shape(0), "both halves need the same columns");
+    return train_.shape(0);
+  }
+
+  Array2<uint64_t> train_, valid_;
   ConditionalEntropies entropies_;
 };
 
-nb::tuple histogram_of(const In2<uint8_t>& rows, const In1<uint32_t>& index, const In2<uint16_t>& digits,
-                       std::optional<size_t> n_columns) {
+std::pair<New1<double>, New1<double>> histogram_of(const Array2<uint8_t>& rows, const Array1<uint32_t>& index,
+                                                   const Array2<uint16_t>& digits, std::optional<size_t> n_columns) {
   Rows r = rows_of(rows);
   require(!n_columns || *n_columns <= 8 * r.stride, "rows: fewer columns than asked for");
   if (n_columns) r.width = (*n_columns + 8 * kScanBytes - 1) / (8 * kScanBytes) * kScanBytes;
@@ -237,7 +279,7 @@ nb::tuple histogram_of(const In2<uint8_t>& rows, const In1<uint32_t>& index, con
       h_out[feature_of_slot(s)] = h[s];
     }
   }
-  return nb::make_tuple(give(std::move(g_out)), give(std::move(h_out)));
+  return {give(std::move(g_out)), give(std::move(h_out))};
 }
 
 }  // namespace
@@ -245,13 +287,54 @@ nb::tuple histogram_of(const In2<uint8_t>& rows, const In1<uint32_t>& index, con
 
 NB_MODULE(_core, m) {
   using namespace lbarn;
+  constexpr auto kShared = nb::rv_policy::automatic;  // an array has an owner of its own
   nb::exception<Cancelled>(m, "Cancelled");
   nb::class_<CancelFlag>(m, "CancelFlag")
       .def(nb::init<>())
       .def("set", [](CancelFlag& flag) { flag = true; })
       .def("is_set", [](const CancelFlag& flag) { return flag.load(); });
+  nb::enum_<BoostingKind>(m, "BoostingKind")
+      .value("newton", BoostingKind::newton)
+      .value("gradient", BoostingKind::gradient);
+  nb::enum_<SplitKind>(m, "SplitKind").value("fast", SplitKind::fast).value("exact", SplitKind::exact);
+  nb::class_<BoostingParameters>(m, "BoostingParameters")
+      .def(nb::init<>())
+      .def_rw("max_leaf_nodes", &BoostingParameters::max_leaf_nodes)
+      .def_rw("learning_rate", &BoostingParameters::learning_rate)
+      .def_rw("max_iter", &BoostingParameters::max_iter)
+      .def_rw("boosting", &BoostingParameters::boosting)
+      .def_rw("splits", &BoostingParameters::splits)
+      .def_rw("split_bits", &BoostingParameters::split_bits)
+      .def_rw("min_gain", &BoostingParameters::min_gain)
+      .def_rw("l2_regularization", &BoostingParameters::l2_regularization)
+      .def_rw("max_step", &BoostingParameters::max_step)
+      .def_rw("cap", &BoostingParameters::cap)
+      .def_rw("max_features", &BoostingParameters::max_features)
+      .def_rw("n_iter_no_change", &BoostingParameters::n_iter_no_change, nb::arg().none());
+  nb::class_<BoundRows>(m, "WeightedRows")
+      .def(nb::init<Array2<uint64_t>, size_t, std::optional<Array1<double>>>(), "columns"_a, "n_rows"_a,
+           "weight"_a.none() = nb::none());
+  nb::class_<BoundTrees>(m, "Trees")
+      .def(nb::init<Array2<uint16_t>, Array1<float>, Array1<int32_t>, Array1<int64_t>, int32_t>(),
+           "splits"_a.noconvert(), "gains"_a.noconvert(), "values"_a.noconvert(), "offsets"_a.noconvert(),
+           "limit"_a = kNoLimit)
+      .def_prop_ro("limit", [](const BoundTrees& trees) { return trees.view.limit; })
+      .def_ro("n_features", &BoundTrees::n_features)
+      .def_prop_ro(
+          "splits", [](const BoundTrees& trees) { return trees.splits; }, kShared)
+      .def_prop_ro(
+          "gains", [](const BoundTrees& trees) { return trees.gains; }, kShared)
+      .def_prop_ro(
+          "values", [](const BoundTrees& trees) { return trees.values; }, kShared)
+      .def_prop_ro("offsets", [](const BoundTrees& trees) { return trees.offsets; }, kShared);
+  nb::class_<BoundBoosted>(m, "Boosted")
+      .def(nb::init<BoundTrees, Array1<double>, Array1<double>>(), "trees"_a, "train_curve"_a, "valid_curve"_a)
+      .def_prop_ro("trees", [](const BoundBoosted& boosted) { return boosted.trees; })
+      .def_prop_ro(
+          "train_curve", [](const BoundBoosted& boosted) { return boosted.train_curve; }, kShared)
+      .def_prop_ro("valid_curve", [](const BoundBoosted& boosted) { return boosted.valid_curve; }, kShared);
   nb::class_<Entropies>(m, "ConditionalEntropies")
-      .def(nb::init<In2<uint64_t>, size_t, In2<uint64_t>, size_t, uint64_t>(), "train"_a, "n_train"_a, "valid"_a,
+      .def(nb::init<Array2<uint64_t>, size_t, Array2<uint64_t>, size_t, uint64_t>(), "train"_a, "n_train"_a, "valid"_a,
            "n_valid"_a, "seed"_a)
       .def("pick", &Entropies::pick, "column"_a)
       .def("update", &Entropies::update, "columns"_a);
@@ -260,15 +343,11 @@ NB_MODULE(_core, m) {
   m.def("choose_simd_path", &choose_kernels, "name"_a);
   m.def("column_words", &column_words, "n_rows"_a);
   m.def("transpose", &transposed, "rows"_a, "n_columns"_a);
-  m.def("boost", &boost_conditional, "columns"_a, "n_rows"_a, "weight"_a.none(), "valid_columns"_a, "n_valid"_a,
-        "valid_weight"_a.none(), "position"_a, "max_leaves"_a, "learning_rate"_a, "rounds"_a, "exact"_a, "split_bits"_a,
-        "gradient"_a, "min_gain"_a, "l2"_a, "max_features"_a, "seed"_a, "patience"_a, "cancel"_a, "splits"_a, "gains"_a,
-        "values"_a, "offsets"_a, "train_curve"_a, "valid_curve"_a);
-  m.def("refit", &refit_conditional, "columns"_a, "n_rows"_a, "weight"_a.none(), "position"_a, "n_start"_a,
-        "start_rate"_a, "learning_rate"_a, "l2"_a, "cancel"_a, "splits"_a, "values"_a, "offsets"_a);
-  m.def("curve", &curve_of, "columns"_a, "n_rows"_a, "weight"_a.none(), "position"_a, "cancel"_a, "splits"_a,
-        "values"_a, "offsets"_a);
-  m.def("log_odds", &log_odds, "columns"_a, "n_rows"_a, "splits"_a, "values"_a, "offsets"_a);
+  m.def("boost", &boost_rows, "train"_a, "valid"_a, "position"_a, "parameters"_a, "seed"_a, "start"_a, "cancel"_a);
+  m.def("refit", &refit_trees, "rows"_a, "position"_a, "trees"_a, "parameters"_a, "n_start"_a, "start_rate"_a,
+        "cancel"_a);
+  m.def("curve", &curve_of, "rows"_a, "position"_a, "trees"_a, "cancel"_a);
+  m.def("log_odds", &log_odds_of, "columns"_a, "n_rows"_a, "trees"_a);
   m.def("log_likelihoods", &log_likelihoods, "log_odds"_a, "target"_a);
   m.def("probabilities", &probabilities, "log_odds"_a);
   m.def("histogram", &histogram_of, "rows"_a, "index"_a, "digits"_a, "n_columns"_a = nb::none());

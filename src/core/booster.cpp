@@ -4,96 +4,28 @@
 #include <cmath>
 
 #include "fixed_point.hpp"
-#include "grower.hpp"
 #include "leaves.hpp"
+#include "logistic.hpp"
+#include "require.hpp"
 
 namespace lbarn {
 namespace {
 
-// Rows with their state: log-odds, gradients, weights. Weights are stored scaled by a power of two so that none
-// exceeds 1 and g and h fit their integers; `scale` times a stored weight is the weight with mean 1.
-class Walker {
- public:
-  Walker(const Kernels& kernels, const Sample& sample, size_t position, bool gradients)
-      : kernels_(kernels),
-        columns_(sample.columns),
-        target_(sample.columns.column(position)),
-        log_odds_(columns_.padded_rows()),
-        leaf_(columns_.padded_rows()),
-        g_(gradients ? columns_.padded_rows() : 0),
-        h_(gradients ? columns_.padded_rows() : 0) {
-    const size_t n = columns_.rows;
-    total_weight_ = static_cast<double>(n);
-    if (!sample.weight || n == 0) return;
-    double largest = 0.0, sum = 0.0;  // the sum in units of the largest: it cannot overflow
-    size_t kept = 0;
-    for (size_t i = 0; i < n; ++i) largest = std::max(largest, sample.weight[i]);
-    for (size_t i = 0; i < n && largest > 0.0; ++i) {
-      sum += sample.weight[i] / largest;
-      kept += sample.weight[i] > 0.0;
-      unequal_ = unequal_ || (sample.weight[i] > 0.0 && sample.weight[i] != largest);
-    }
-    if (!unequal_ && kept == n) return;
-    weight_.assign(columns_.padded_rows(), 0.0f);
-    if (unequal_) {
-      int exponent;
-      const double fraction = std::frexp(largest, &exponent);
-      for (size_t i = 0; i < n; ++i) weight_[i] = static_cast<float>(std::ldexp(sample.weight[i], -exponent));
-      scale_ = static_cast<double>(kept) / (sum * fraction);
-    } else {
-      for (size_t i = 0; i < n; ++i) weight_[i] = sample.weight[i] > 0.0 ? 1.0f : 0.0f;
-    }
-    total_weight_ = 0.0;
-    for (size_t i = 0; i < n; ++i) total_weight_ += static_cast<double>(weight_[i]);
-  }
+void check(const BoostingParameters& parameters) {
+  require(parameters.max_leaf_nodes >= 1 && parameters.max_leaf_nodes <= kMaxLeaves, "max_leaf_nodes: 1 to 65,535");
+  require(parameters.split_bits >= 2 && parameters.split_bits <= 6, "split_bits: 2 to 6");
+  require(parameters.max_step > 0.0, "max_step: must be positive");
+}
 
-  RowState state() {
-    return {columns_.rows, target_, weight_.empty() ? nullptr : weight_.data(), log_odds_.data(), g_.data(), h_.data()};
-  }
-  const uint16_t* assign(const Tree& tree) {
-    kernels_.assign_leaves(columns_, tree, leaf_.data());
-    return leaf_.data();
-  }
-  void replay(const TreesView& trees) { kernels_.add_trees(columns_, trees, log_odds_.data()); }
-  RoundSummary advance(const int32_t* values) { return kernels_.advance(state(), leaf_.data(), values); }
-  double advance_mean(const int32_t* values) { return mean(kernels_.advance_score(state(), leaf_.data(), values)); }
-  double mean(int64_t log_likelihood) const {
-    return total_weight_ > 0.0 ? static_cast<double>(log_likelihood) * kUnit / total_weight_ : 0.0;
-  }
-  void sum_leaves(size_t leaves, std::vector<LeafSum>& sums) {
-    sums.resize(leaves);
-    kernels_.sum_leaves(state(), leaf_.data(), leaves, sums.data());
-  }
-  // What the objective divides by when only the gradient counts: the weights.
-  std::vector<int32_t> weights_as_hessian() const {
-    std::vector<int32_t> h(columns_.padded_rows(), 0);
-    for (size_t i = 0; i < columns_.rows; ++i)
-      h[i] = static_cast<int32_t>((weight_.empty() ? 1.0 : static_cast<double>(weight_[i])) * kPerUnit + 0.5);
-    return h;
-  }
-  bool unequal_weights() const { return unequal_; }
-  double scale() const { return scale_; }
-  const int32_t* g() const { return g_.data(); }
-  const int32_t* h() const { return h_.data(); }
-
- private:
-  const Kernels& kernels_;
-  Columns columns_;
-  const uint64_t* target_;
-  std::vector<int32_t> log_odds_;
-  std::vector<uint16_t> leaf_;
-  std::vector<int32_t> g_, h_;
-  std::vector<float> weight_;
-  bool unequal_ = false;  // among the rows that have any weight
-  double scale_ = 1.0;
-  double total_weight_;
-};
+LeafRule rule_for(const BoostingParameters& parameters, const Walker& walker) {
+  return {parameters.learning_rate, parameters.l2_regularization / walker.scale() * kPerUnit, parameters.max_step};
+}
 
 // Values of the leaves from their sums. A tree that would let the log-odds outgrow 31 bits gets zeros.
-void set_values(const std::vector<LeafSum>& sums, double learning_rate, double l2, int64_t& headroom, int32_t* values) {
+void set_values(const std::vector<LeafSum>& sums, const LeafRule& rule, int64_t& headroom, int32_t* values) {
   int32_t largest = 0;
   for (size_t l = 0; l < sums.size(); ++l) {
-    values[l] = leaf_value(sums[l], learning_rate, l2);
+    values[l] = leaf_value(sums[l], rule);
     largest = std::max(largest, std::abs(values[l]));
   }
   if (largest > headroom) {
@@ -101,6 +33,13 @@ void set_values(const std::vector<LeafSum>& sums, double learning_rate, double l
     return;
   }
   headroom -= largest;
+}
+
+// The log-odds of p = 1 / (2 (n + 1)): n rows that agree are no evidence for less.
+int32_t limit_after(size_t n, bool cap) {
+  if (!cap) return kNoLimit;
+  const double log_odds = std::log(2.0 * static_cast<double>(n) + 1.0);
+  return std::max<int32_t>(1, static_cast<int32_t>(std::llround(log_odds / kLogOddsUnit)));
 }
 
 int64_t headroom_after(const TreesView& trees) {
@@ -129,130 +68,102 @@ void append_gains(const std::vector<Split>& splits, std::vector<LeafSum> sums, d
   }
 }
 
-Quantiser quantiser_for(const BoostingParams& params, bool unequal_weights) {
-  Quantiser how{};
-  how.stochastic = !params.exact;
-  // Weights spread the values over orders of magnitude: one digit would round most of them away.
-  how.digits = params.exact ? 4 : unequal_weights ? 2 : 1;
-  const int bits = params.exact ? 24 : params.split_bits + 6 * (how.digits - 1);
-  how.g_levels = (1 << (bits - 1)) - 1;
-  how.h_levels = (1 << bits) - 1;
-  return how;
-}
-
-// Marks a random share of the features. Rows are numbered from 0 and features from the other end, so that no two share
-// a random number.
-void draw_features(RoundKey key, size_t count, double share, std::vector<double>& keep) {
-  const auto threshold = static_cast<uint32_t>(share * 4294967295.0);
-  std::fill(keep.begin(), keep.end(), 0.0);
-  for (size_t j = 0; j < count; ++j)
-    keep[slot_of_feature(j)] = row_bits(key, ~static_cast<uint32_t>(j)) <= threshold ? 1.0 : 0.0;
-}
-
 constexpr int32_t kNoTree = 0;  // the value of the only leaf before the first tree
 
 }  // namespace
 
-void boost(const Sample& train, const Sample& valid, size_t position, const BoostingParams& params,
-           const Interrupt& interrupt, BoostingResult& result) {
+void boost(const WeightedRows& train, const WeightedRows& valid, size_t position, const BoostingParameters& parameters,
+           uint64_t seed, const Interrupt& interrupt, Boosted& boosted) {
+  check(parameters);
+  const size_t n_points = boosted.train_curve.size(), n_trees = boosted.trees.count();
+  require(n_points == boosted.valid_curve.size() && (n_points == n_trees + 1 || (n_points == 0 && n_trees == 0)),
+          "a curve needs one value more than there are trees");
   const Kernels& k = kernels();
-  Trees& trees = result.trees;
+  Trees& trees = boosted.trees;
   Walker training(k, train, position, true);
   Walker validation(k, valid, position, false);
+  trees.limit = limit_after(training.rows_with_weight(), parameters.cap);
+  training.set_limit(trees.limit);
+  validation.set_limit(trees.limit);
   training.replay(trees.view());
   validation.replay(trees.view());
   RoundSummary summary = training.advance(&kNoTree);
-  if (result.train_curve.empty()) {
-    result.train_curve.push_back(training.mean(summary.log_likelihood));
-    result.valid_curve.push_back(validation.advance_mean(&kNoTree));
+  if (boosted.train_curve.empty()) {
+    boosted.train_curve.push_back(training.mean(summary.log_likelihood));
+    boosted.valid_curve.push_back(validation.mean(validation.advance_score(&kNoTree)));
   }
-  const auto best = std::max_element(result.valid_curve.begin(), result.valid_curve.end());
-  size_t best_round = static_cast<size_t>(best - result.valid_curve.begin());
+  const auto best = std::max_element(boosted.valid_curve.begin(), boosted.valid_curve.end());
+  size_t best_round = static_cast<size_t>(best - boosted.valid_curve.begin());
 
-  Quantiser how = quantiser_for(params, training.unequal_weights());
-  const std::vector<int32_t> weights = params.gradient ? training.weights_as_hessian() : std::vector<int32_t>();
-  const int32_t max_weight = weights.empty() ? 0 : *std::max_element(weights.begin(), weights.end());
-  std::vector<std::vector<uint16_t>> digits(how.digits, std::vector<uint16_t>(train.columns.padded_rows()));
-  std::vector<uint64_t> active(train.columns.words);
-  DigitPlanes planes;
-  uint16_t* plane_data[kMaxDigits] = {};
-  planes.digits = how.digits;
-  for (int d = 0; d < how.digits; ++d) planes.plane[d] = plane_data[d] = digits[d].data();
-
+  const size_t patience = parameters.n_iter_no_change.value_or(0);
   const Predictors predictors(train.columns, position);
-  Grower grower(k, train.columns, predictors);
-  std::vector<double> keep(params.max_features < 1.0 ? scan_slots(predictors.rows()) : 0);
-  std::vector<LeafSum> sums;
+  Round round(k, training, predictors, parameters);
   int64_t headroom = headroom_after(trees.view());
-  const double true_l2 = params.l2 / training.scale() * kPerUnit;  // in units of the summed h
+  const LeafRule rule = rule_for(parameters, training);
 
-  for (size_t round = trees.count(); round < params.rounds; ++round) {
+  for (size_t t = trees.count(); t < parameters.max_iter; ++t) {
     interrupt();
-    if (params.patience && round - best_round >= params.patience) break;
+    if (patience && t - best_round >= patience) break;
+    round.grow(training, summary, round_key(seed, position, t));
 
-    how.key = round_key(params.seed, position, round);
-    const int32_t* split_h = params.gradient ? weights.data() : training.h();
-    const int32_t max_h = params.gradient ? max_weight : summary.max_h;
-    const QuantisedTotals totals =
-        k.quantise(train.columns.rows, training.g(), split_h, summary.max_g, max_h, how, plane_data, active.data());
-    if (!keep.empty()) draw_features(how.key, predictors.count(), params.max_features, keep);
-    GrowthLimits limits{params.max_leaves, 0.0, 0.0, keep.empty() ? nullptr : keep.data()};
-    if (summary.max_g > 0 && max_h > 0) {
-      // obj = (sum g)^2 / sum h, so the quantised objective is the true one times g_per_unit^2 / h_per_unit.
-      const double g_per_unit = static_cast<double>(how.g_levels) / summary.max_g;
-      const double h_per_unit = static_cast<double>(how.h_levels) / max_h;
-      limits.min_gain = params.min_gain / training.scale() * kPerUnit * g_per_unit * g_per_unit / h_per_unit;
-      limits.l2 = true_l2 * h_per_unit;
-    }
-    const std::vector<Split>& splits = grower.grow(planes, active.data(), totals, limits);
-
+    const std::vector<Split>& splits = round.splits();
     trees.splits.insert(trees.splits.end(), splits.begin(), splits.end());
     trees.offsets.push_back(static_cast<int64_t>(trees.splits.size()));
     trees.values.resize(trees.splits.size() + trees.count());
-    const Tree tree = trees.view().tree(round);
     int32_t* values = trees.values.data() + (trees.values.size() - splits.size() - 1);
-    training.assign(tree);
-    training.sum_leaves(splits.size() + 1, sums);
-    set_values(sums, params.learning_rate, true_l2, headroom, values);
-    append_gains(splits, sums, true_l2, training.scale() * kUnit, trees.gains);
+    set_values(round.sums(), rule, headroom, values);
+    append_gains(splits, round.sums(), rule.l2, training.scale() * kUnit, trees.gains);
 
     summary = training.advance(values);
-    result.train_curve.push_back(training.mean(summary.log_likelihood));
-    validation.assign(tree);
-    result.valid_curve.push_back(validation.advance_mean(values));
-    if (result.valid_curve.back() > result.valid_curve[best_round]) best_round = round + 1;
+    boosted.train_curve.push_back(training.mean(summary.log_likelihood));
+    validation.assign(trees.view().tree(t));
+    boosted.valid_curve.push_back(validation.mean(validation.advance_score(values)));
+    if (boosted.valid_curve.back() > boosted.valid_curve[best_round]) best_round = t + 1;
   }
 }
 
-Curve refit(const Sample& sample, size_t position, const TreesView& trees, size_t n_start, double start_rate,
-            double learning_rate, double l2, const Interrupt& interrupt, int32_t* values) {
-  Walker walker(kernels(), sample, position, true);
-  const double true_l2 = l2 / walker.scale() * kPerUnit;
+int32_t refit(const WeightedRows& rows, size_t position, const TreesView& trees, const BoostingParameters& parameters,
+              size_t n_start, double start_rate, const Interrupt& interrupt, int32_t* values) {
+  check(parameters);
+  Walker walker(kernels(), rows, position, true);
+  const int32_t limit = limit_after(walker.rows_with_weight(), parameters.cap);
+  walker.set_limit(limit);
+  LeafRule rule = rule_for(parameters, walker);
   int64_t headroom = kMaxLogOdds;
   std::vector<LeafSum> sums;
-  Curve curve{walker.mean(walker.advance(&kNoTree).log_likelihood)};
+  walker.advance(&kNoTree);
   for (size_t t = 0; t < trees.count; ++t) {
     interrupt();
     const Tree tree = trees.tree(t);
     walker.assign(tree);
     walker.sum_leaves(tree.n_splits + 1, sums);
-    set_values(sums, t < n_start ? start_rate : learning_rate, true_l2, headroom, values);
-    curve.push_back(walker.mean(walker.advance(values).log_likelihood));
+    rule.learning_rate = t < n_start ? start_rate : parameters.learning_rate;
+    set_values(sums, rule, headroom, values);
+    walker.advance(values);
     values += sums.size();
   }
-  return curve;
+  return limit;
 }
 
-Curve curve(const Sample& sample, size_t position, const TreesView& trees, const Interrupt& interrupt) {
-  Walker walker(kernels(), sample, position, false);
-  Curve curve{walker.advance_mean(&kNoTree)};
+Curve curve(const WeightedRows& rows, size_t position, const TreesView& trees, const Interrupt& interrupt) {
+  Walker walker(kernels(), rows, position, false);
+  walker.set_limit(trees.limit);
+  Curve curve{walker.mean(walker.advance_score(&kNoTree))};
   for (size_t t = 0; t < trees.count; ++t) {
     interrupt();
     const Tree tree = trees.tree(t);
     walker.assign(tree);
-    curve.push_back(walker.advance_mean(tree.values));
+    curve.push_back(walker.mean(walker.advance_score(tree.values)));
   }
   return curve;
+}
+
+std::vector<int32_t> log_odds(const Columns& columns, const TreesView& trees) {
+  std::vector<int32_t> sums(columns.padded_rows());
+  kernels().add_trees(columns, trees, sums.data());
+  if (trees.limit < kNoLimit)
+    for (int32_t& sum : sums) sum = clamped(sum, trees.limit);
+  return sums;
 }
 
 }  // namespace lbarn

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "booster.hpp"
+#include "round.hpp"
 
 namespace lbarn {
 
@@ -23,9 +23,11 @@ class ConditionalEntropies {
   struct State {
     std::vector<int32_t> train_log_odds, valid_log_odds;
     size_t round = 0;
+    bool picked = false;
     int64_t log_likelihood = 0;  // of the validation half
   };
 
+  void require_waiting(size_t column) const;
   void start_at_base_rate(size_t column, State& state) const;
 
   const Kernels& kernels_;

@@ -64,7 +64,7 @@ const std::vector<Split>& Grower::grow(const DigitPlanes& planes, const uint64_t
 
   std::priority_queue<Candidate> queue;
   if (root.best.gain > limits.min_gain) queue.push({root.best.gain, 0});
-  while (!queue.empty() && splits_.size() + 1 < limits.max_leaves) {
+  while (!queue.empty() && splits_.size() + 1 < limits.max_leaf_nodes) {
     const uint32_t parent = queue.top().leaf;
     queue.pop();
     const auto child = static_cast<uint32_t>(splits_.size() + 1);
@@ -74,7 +74,7 @@ const std::vector<Split>& Grower::grow(const DigitPlanes& planes, const uint64_t
     const uint16_t feature = predictors_.position(zeros.best.feature);
     const size_t slot = slot_of_feature(zeros.best.feature);
     splits_.push_back({static_cast<uint16_t>(parent), feature});
-    if (splits_.size() + 1 == limits.max_leaves) break;
+    if (splits_.size() + 1 == limits.max_leaf_nodes) break;
 
     ones.rows = kernels_.split_mask(zeros.mask.data(), columns_.column(feature), ones.mask.data(), columns_.words);
     zeros.rows -= ones.rows;

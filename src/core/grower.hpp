@@ -1,4 +1,4 @@
-// Grows one tree: best-first to J leaves on the quantised sums.
+// Grows one tree: best-first to max_leaf_nodes leaves on the quantised sums.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@ namespace lbarn {
 
 // Units are those of the quantised sums.
 struct GrowthLimits {
-  size_t max_leaves;
+  size_t max_leaf_nodes;
   double min_gain;
   double l2;
   const double* keep = nullptr;  // by slot, 1 for the features that may be split on and 0 for others; null: all may

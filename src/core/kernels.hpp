@@ -55,6 +55,7 @@ struct RowState {
   int32_t* log_odds;
   int32_t* g;
   int32_t* h;
+  int32_t limit = kNoLimit;  // what is computed from log-odds beyond it is computed from the limit
 };
 
 struct RoundSummary {
@@ -110,7 +111,7 @@ struct Kernels {
   QuantisedTotals (*quantise)(size_t rows, const int32_t* g, const int32_t* h, int32_t max_g, int32_t max_h,
                               const Quantiser& how, uint16_t* const* planes, uint64_t* active);
 
-  // Adds the trees' values to the log-odds of all rows, padding included.
+  // Adds the trees' values to the log-odds of all rows, padding included; their limit is not looked at.
   void (*add_trees)(const Columns& columns, const TreesView& trees, int32_t* log_odds);
 };
 

@@ -218,7 +218,7 @@ LBARN_TARGET LBARN_INLINE void advance_word(const RowState& state, size_t base, 
     const auto y = static_cast<uint32_t>(state.target[base / 64] >> half);
     for (size_t i = 0; i < 32; ++i) {
       const size_t r = half + i;
-      const int32_t f = log_odds[r];
+      const int32_t f = clamped(log_odds[r], state.limit);
       const auto target = static_cast<int32_t>(y >> i & 1u);
       const int32_t wrong = is_wrong(f, target);
       const Softplus s = softplus(f);

@@ -16,6 +16,11 @@ LBARN_INLINE float float_of(int32_t bits) {
   return x;
 }
 
+LBARN_INLINE int32_t clamped(int32_t log_odds, int32_t limit) {
+  const int32_t above = log_odds < -limit ? -limit : log_odds;
+  return above > limit ? limit : above;
+}
+
 // For |log-odds| = u: the probability of the less likely value, and log(1 + exp(-u)). Relative errors are below 4e-7.
 struct Softplus {
   float minor;

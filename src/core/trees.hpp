@@ -9,7 +9,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "fixed_point.hpp"
+
 namespace lbarn {
+
+constexpr size_t kMaxLeaves = 65535;  // of one tree: their numbers fit 16 bits
 
 struct Split {
   uint16_t leaf;
@@ -29,21 +33,27 @@ struct TreesView {
   const int32_t* values;
   const int64_t* offsets;
   size_t count;
+  int32_t limit = kNoLimit;
 
   Tree tree(size_t t) const {
     return {splits + offsets[t], static_cast<size_t>(offsets[t + 1] - offsets[t]), values + offsets[t] + t};
   }
 };
 
+// Throws std::invalid_argument where walking the trees could leave its bounds or their sum outgrow 31 bits. The number
+// of columns that they need: one more than the last that they split on.
+size_t check_trees(const TreesView& trees, size_t n_splits);
+
 struct Trees {
   std::vector<Split> splits;
   std::vector<float> gains;      // one per split, from true sums
   std::vector<int32_t> values;   // leaf values, units of 2^-20
   std::vector<int64_t> offsets;  // offsets[t]: splits before tree t; its leaves start at offsets[t] + t
+  int32_t limit = kNoLimit;      // the log-odds are the sum over trees, but no further from 0 than this
 
   Trees() : offsets(1, 0) {}
   size_t count() const { return offsets.size() - 1; }
-  TreesView view() const { return {splits.data(), values.data(), offsets.data(), count()}; }
+  TreesView view() const { return {splits.data(), values.data(), offsets.data(), count(), limit}; }
 };
 
 }  // namespace lbarn

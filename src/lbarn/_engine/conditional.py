@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,8 @@ class Boosting:
     l2_regularization: float = 0.0
     max_features: float = 1.0
     n_iter_no_change: int | None = None
+    max_step: float = math.inf  # of a leaf, before the learning rate
+    cap: bool = False  # no probability below 1 / (2 (n + 1)) after n rows
 
     def start(self) -> Boosting | None:
         """How the first rounds are boosted, those before trees of full size; None where there are none.
@@ -57,17 +60,18 @@ class Boosting:
     def start_rate(self) -> float:
         return min(1.0, _START_SPEED * self.learning_rate)
 
+    def for_core(self) -> _core.BoostingParameters:
+        """The same in the core, which has the same names for all but ``init``."""
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "init"}
+        values |= {"boosting": _core.BoostingKind[self.boosting], "splits": _core.SplitKind[self.splits]}
+        parameters = _core.BoostingParameters()
+        for name, value in values.items():
+            setattr(parameters, name, value)
+        return parameters
 
-@dataclass(frozen=True)
-class _Rows:
-    """What one call trains and validates on."""
 
-    train: PackedBits
-    valid: PackedBits
-    weight: Weights
-    valid_weight: Weights
-    seed: int
-    cancel: _core.CancelFlag
+def _rows(bits: PackedBits, weight: Weights) -> _core.WeightedRows:
+    return _core.WeightedRows(bits.columns, bits.n_rows, weight)
 
 
 @dataclass(frozen=True)
@@ -128,48 +132,14 @@ class Conditional:
         cancel: _core.CancelFlag | None = None,
     ) -> Conditional:
         """More rounds, up to ``how.max_iter`` in all: the same result as one longer run."""
-        rows = _Rows(train, valid, weight, valid_weight, seed, cancel or _core.CancelFlag())
+        train_rows, valid_rows = _rows(train, weight), _rows(valid, valid_weight)
+        cancel = cancel or _core.CancelFlag()
         current, start = self, how.start()
         if start is not None and len(self.trees) == self.n_start:  # a start that is over has other trees behind it
-            current = self._boosted(rows, start)
+            current = _boosted(current, train_rows, valid_rows, start, seed, cancel)
             n_start = min(int(current.valid_curve.argmax()), how.max_iter)
             current = replace(current.head(n_start), n_start=n_start)
-        return current._boosted(rows, how)
-
-    def _boosted(self, rows: _Rows, how: Boosting) -> Conditional:
-        splits, gains, values, offsets, train_curve, valid_curve = _core.boost(
-            columns=rows.train.columns,
-            n_rows=rows.train.n_rows,
-            weight=rows.weight,
-            valid_columns=rows.valid.columns,
-            n_valid=rows.valid.n_rows,
-            valid_weight=rows.valid_weight,
-            position=self.position,
-            max_leaves=how.max_leaf_nodes,
-            learning_rate=how.learning_rate,
-            rounds=how.max_iter,
-            exact=how.splits == "exact",
-            split_bits=how.split_bits,
-            gradient=how.boosting == "gradient",
-            min_gain=how.min_gain,
-            l2=how.l2_regularization,
-            max_features=how.max_features,
-            seed=rows.seed,
-            patience=how.n_iter_no_change or 0,
-            cancel=rows.cancel,
-            splits=self.trees.splits,
-            gains=self.trees.gains,
-            values=self.trees.values,
-            offsets=self.trees.offsets,
-            train_curve=self.train_curve,
-            valid_curve=self.valid_curve,
-        )
-        return replace(
-            self,
-            trees=Trees(splits, gains, values, offsets),
-            train_curve=train_curve,
-            valid_curve=valid_curve,
-        )
+        return _boosted(current, train_rows, valid_rows, how, seed, cancel)
 
     def head(self, count: int) -> Conditional:
         """With the first ``count`` trees alone."""
@@ -180,27 +150,31 @@ class Conditional:
         self, bits: PackedBits, how: Boosting, *, weight: Weights = None, cancel: _core.CancelFlag | None = None
     ) -> Conditional:
         """The same splits with leaf values renewed on ``bits``, round by round. A leaf that meets no row gets 0."""
-        trees = self.trees
-        values, _ = _core.refit(
-            columns=bits.columns,
-            n_rows=bits.n_rows,
-            weight=weight,
-            position=self.position,
+        renewed = _core.refit(
+            _rows(bits, weight),
+            self.position,
+            self.trees.core,
+            how.for_core(),
             n_start=self.n_start,
             start_rate=how.start_rate,
-            learning_rate=how.learning_rate,
-            l2=how.l2_regularization,
             cancel=cancel or _core.CancelFlag(),
-            splits=trees.splits,
-            values=trees.values,
-            offsets=trees.offsets,
         )
-        return replace(self, trees=replace(trees, values=values))
+        return replace(self, trees=replace(self.trees, values=renewed.values, limit=renewed.limit))
 
     def curve(self, bits: PackedBits, weight: Weights = None) -> NDArray[np.float64]:
         """Mean log-likelihood of ``bits`` after 0, 1, ... trees."""
-        trees = self.trees
-        cancel = _core.CancelFlag()
-        return _core.curve(
-            bits.columns, bits.n_rows, weight, self.position, cancel, trees.splits, trees.values, trees.offsets
-        )
+        return _core.curve(_rows(bits, weight), self.position, self.trees.core, _core.CancelFlag())
+
+
+def _boosted(
+    conditional: Conditional,
+    train: _core.WeightedRows,
+    valid: _core.WeightedRows,
+    how: Boosting,
+    seed: int,
+    cancel: _core.CancelFlag,
+) -> Conditional:
+    before = _core.Boosted(conditional.trees.core, conditional.train_curve, conditional.valid_curve)
+    after = _core.boost(train, valid, conditional.position, how.for_core(), seed, before, cancel)
+    trees = Trees.of_core(after.trees)
+    return replace(conditional, trees=trees, train_curve=after.train_curve, valid_curve=after.valid_curve)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lbarn import _core
 
-__all__ = ["LOG_ODDS_UNIT", "UNIT", "Trees", "log_likelihoods", "probabilities"]
+__all__ = ["LOG_ODDS_UNIT", "NO_LIMIT", "UNIT", "Trees", "log_likelihoods", "probabilities"]
 
 LOG_ODDS_UNIT = 2.0**-20  # leaf values and log-odds
+NO_LIMIT = 2**31 - 1  # no log-odds are larger
 UNIT = 2.0**-30  # probabilities and log-likelihoods
 
 
@@ -21,17 +23,41 @@ class Trees:
 
     A tree starts as leaf 0. Its split ``k``, ``splits[offsets[t] + k] == (leaf, position)``, takes that leaf apart: rows
     with a 0 at that position stay, rows with a 1 move to the new leaf ``k + 1``. Leaf ``l`` of tree ``t`` has the value
-    ``values[offsets[t] + t + l]``, in units of 2^-20.
+    ``values[offsets[t] + t + l]``, in units of 2^-20. The log-odds of a row are the sum of its leaves, but no further from
+    0 than ``limit``.
     """
 
     splits: NDArray[np.uint16]
     gains: NDArray[np.float32]
     values: NDArray[np.int32]
     offsets: NDArray[np.int64]
+    limit: int = NO_LIMIT
 
     @classmethod
     def empty(cls) -> Trees:
         return cls(np.zeros((0, 2), np.uint16), np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(1, np.int64))
+
+    @classmethod
+    def of_core(cls, trees: _core.Trees) -> Trees:
+        return cls(trees.splits, trees.gains, trees.values, trees.offsets, trees.limit)
+
+    @cached_property
+    def core(self) -> _core.Trees:
+        """The same arrays for the core, which checks them once: a ValueError says what is wrong."""
+        try:
+            return _core.Trees(self.splits, self.gains, self.values, self.offsets, self.limit)
+        except TypeError:
+            raise ValueError("an array of the trees has another type or shape") from None
+
+    def check(self, position: int) -> None:
+        """Raise a ValueError if these cannot be the trees of the variable at ``position``."""
+        if self.core.n_features > position:
+            raise ValueError("a split uses a variable that comes later in the order")
+        if not np.isfinite(self.gains).all():
+            raise ValueError("a gain is not a number")
+
+    def __getstate__(self) -> dict[str, object]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # the core's object stays here
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -39,7 +65,7 @@ class Trees:
     def head(self, count: int) -> Trees:
         """The first ``count`` trees, as views."""
         n = int(self.offsets[count])
-        return Trees(self.splits[:n], self.gains[:n], self.values[: n + count], self.offsets[: count + 1])
+        return Trees(self.splits[:n], self.gains[:n], self.values[: n + count], self.offsets[: count + 1], self.limit)
 
     def importance(self, position: int) -> NDArray[np.float64]:
         """Summed gain of each predictor, by position, for the variable at ``position``."""
@@ -47,7 +73,7 @@ class Trees:
 
     def log_odds(self, columns: NDArray[np.uint64], n_rows: int) -> NDArray[np.int32]:
         """Log-odds of a 1 for every row of packed columns in network order, in units of 2^-20."""
-        return _core.log_odds(columns, n_rows, self.splits, self.values, self.offsets)
+        return _core.log_odds(columns, n_rows, self.core)
 
 
 def log_likelihoods(log_odds: NDArray[np.int32], target: NDArray[np.uint64]) -> NDArray[np.int64]:

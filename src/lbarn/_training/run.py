@@ -110,9 +110,10 @@ class TrainingRun:
 
 def boosting(parameters: LearnerParameters, **resolved: Any) -> Boosting:
     """How to boost, by the parameters of the same names; ``resolved`` replaces those that are "auto"."""
-    values: dict[str, Any] = {own.name: getattr(parameters, own.name) for own in fields(Boosting)} | resolved
+    public = [own for own in fields(Boosting) if own.name in parameters.__dataclass_fields__]
+    values: dict[str, Any] = {own.name: getattr(parameters, own.name) for own in public} | resolved
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
-    plain |= {own.name: float(plain[own.name]) for own in fields(Boosting) if own.type == "float"}
+    plain |= {own.name: float(plain[own.name]) for own in public if own.type == "float"}
     return Boosting(**plain)
 
 

@@ -1,0 +1,60 @@
+// One round of boosting: from g and h of the training rows to a tree, and to the sums that its leaves are made of.
+#pragma once
+
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "grower.hpp"
+#include "walker.hpp"
+
+namespace lbarn {
+
+enum class BoostingKind { newton, gradient };
+enum class SplitKind { fast, exact };
+
+// The words are those of lbarn.LBARN.
+struct BoostingParameters {
+  size_t max_leaf_nodes = 16;
+  double learning_rate = 0.02;
+  size_t max_iter = 1000;                        // in all, those of the trees given included
+  BoostingKind boosting = BoostingKind::newton;  // gradient: split on the gradient alone
+  SplitKind splits = SplitKind::fast;            // exact: round g and h to 24 bits; fast: stochastically to split_bits
+  int split_bits = 6;
+  double min_gain = 0.0;
+  double l2_regularization = 0.0;
+  double max_step = std::numeric_limits<double>::infinity();  // of a leaf, before the learning rate
+  bool cap = false;                                           // no probability below 1 / (2 (n + 1)) after n rows
+  double max_features = 1.0;                                  // share of the predictors that a tree may split on
+  std::optional<size_t> n_iter_no_change;  // stop when validation has not improved for this many rounds; 0 is never too
+};
+
+// Kept from round to round, with all that a round needs room for.
+class Round {
+ public:
+  // All must outlive it. Of the parameters it looks at those that decide splits.
+  Round(const Kernels& kernels, const Walker& training, const Predictors& predictors,
+        const BoostingParameters& parameters);
+
+  // Grows a tree and assigns the training rows to its leaves. `summary` is what the last `advance` has returned.
+  void grow(Walker& training, const RoundSummary& summary, RoundKey key);
+
+  const std::vector<Split>& splits() const { return *splits_; }
+  const std::vector<LeafSum>& sums() const { return sums_; }  // of the true g and h, per leaf
+
+ private:
+  const Kernels& kernels_;
+  const Predictors& predictors_;
+  const BoostingParameters& parameters_;
+  Grower grower_;
+  Quantiser quantiser_;
+  std::vector<std::vector<uint16_t>> digits_;
+  std::vector<uint64_t> active_;
+  std::vector<int32_t> weights_;  // what gradient boosting divides by instead of h
+  int32_t max_weight_ = 0;
+  std::vector<double> keep_;  // empty where all features may be split on
+  const std::vector<Split>* splits_ = nullptr;
+  std::vector<LeafSum> sums_;
+};
+
+}  // namespace lbarn

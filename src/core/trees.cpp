@@ -1,0 +1,34 @@
+#include "trees.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "fixed_point.hpp"
+#include "require.hpp"
+
+namespace lbarn {
+
+size_t check_trees(const TreesView& trees, size_t n_splits) {
+  require(trees.offsets[0] == 0 && trees.offsets[trees.count] == static_cast<int64_t>(n_splits),
+          "the numbers of splits do not add up");
+  require(trees.limit > 0, "the limit of the log-odds is not positive");
+  size_t n_features = 0;
+  int64_t largest_sum = 0;
+  for (size_t t = 0; t < trees.count; ++t) {
+    const int64_t first = trees.offsets[t], last = trees.offsets[t + 1];
+    require(first <= last && last <= static_cast<int64_t>(n_splits), "the numbers of splits do not add up");
+    require(last - first < static_cast<int64_t>(kMaxLeaves), "a tree has more than 65,535 leaves");
+    const Tree tree = trees.tree(t);
+    for (size_t k = 0; k < tree.n_splits; ++k) {
+      require(tree.splits[k].leaf <= k, "a split names a leaf that does not exist");
+      n_features = std::max(n_features, size_t{tree.splits[k].feature} + 1);
+    }
+    int64_t largest = 0;
+    for (size_t l = 0; l <= tree.n_splits; ++l) largest = std::max(largest, std::abs(int64_t{tree.values[l]}));
+    largest_sum += largest;
+  }
+  require(largest_sum <= kMaxLogOdds, "the leaf values are too large");
+  return n_features;
+}
+
+}  // namespace lbarn
