@@ -91,7 +91,7 @@ class LearnerParameters(Parameters):
         Range(float, 0, 1, "right"),
         "auto",
     )
-    max_iter: int = param(1000, "Trees per column.", Range(int, 1))
+    max_iter: int = param(1000, "Trees per column.", Range(int, 1, 2**31 - 1, "both"))
     selection: str = param(
         "individual",
         "How the number of trees per column is chosen.",
@@ -121,6 +121,20 @@ class LearnerParameters(Parameters):
     split_bits: int = param(6, "Bits of a rounded gradient; fewer are often better.", Range(int, 2, 6, "both"))
     min_gain: float = param(0.0, "A split must gain more than this.", Range(float, 0))
     l2_regularization: float = param(0.0, "Added to the summed hessian of every leaf.", Range(float, 0))
+    max_step: float | None = param(
+        None,
+        "The longest Newton step of a leaf, before shrinkage: a few rows cannot make a leaf certain. None is any length.",
+        Range(float, 0, None, "neither"),
+        None,
+        paper=None,
+    )
+    cap: bool = param(
+        False,
+        "Never be more certain than the evidence: no probability is below 1 / (2 (n + 1)), n being the rows that the "
+        "conditional was learned from.",
+        "boolean",
+        paper=False,
+    )
     max_features: float = param(
         1.0,
         "Share of the columns before it that a tree may split on, drawn for each tree: below 1, trees differ more.",
@@ -129,11 +143,14 @@ class LearnerParameters(Parameters):
     refit: bool = param(
         False, "Renew the leaf values on training and validation rows together after selection.", "boolean"
     )
-    n_iter_no_change: int | None = param(
+    n_iter_no_change: int | str | None = param(
+        "auto",
+        "Stop a column whose validation curve has not improved for this many rounds; works with individual selection only. "
+        '"auto" is 30 rounds then, and never otherwise.',
+        Range(int, 1, 2**31 - 1, "both"),
+        "auto",
         None,
-        "Stop a column whose validation curve has not improved for this many rounds (individual selection only).",
-        Range(int, 1),
-        None,
+        paper=None,
     )
     validation_fraction: float = param(
         0.2, "Share of the rows held out if ``fit`` is given no ``X_val``.", Range(float, 0, 1, "neither")

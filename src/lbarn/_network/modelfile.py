@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lbarn._engine.trees import Trees
+from lbarn._engine.trees import NO_LIMIT, Trees
 from lbarn._network import container
 from lbarn._network.container import Tensors, expect
 from lbarn.errors import ModelFileError
@@ -27,8 +27,6 @@ __all__ = [
     "to_parts",
     "unpack_trees",
 ]
-
-_MAX_LOG_ODDS = 2**31 - 1
 
 Header = dict[str, Any]
 _Saved = TypeVar("_Saved", bound="SavedModel")
@@ -122,12 +120,14 @@ def nested(tensors: Tensors, k: int) -> Tensors:
 
 def pack_trees(network: Sequence[Trees]) -> Tensors:
     """The trees of a network's conditionals as a few arrays."""
+    limits = np.array([t.limit for t in network], np.int32)
     return {
         "splits": np.concatenate([t.splits for t in network]),
         "gains": np.concatenate([t.gains for t in network]),
         "values": np.concatenate([t.values for t in network]),
         "tree_splits": np.concatenate([np.diff(t.offsets) for t in network]).astype(np.uint16),
         "tree_counts": np.array([len(t) for t in network], np.int64),
+        **({"limits": limits} if (limits != NO_LIMIT).any() else {}),
     }
 
 
@@ -138,29 +138,25 @@ def unpack_trees(tensors: Mapping[str, NDArray[Any]], n_positions: int) -> list[
     splits = expect(tensors, "splits", np.uint16, (None, 2))
     gains = expect(tensors, "gains", np.float32, (None,))
     values = expect(tensors, "values", np.int32, (None,))
+    limits = np.full(n_positions, NO_LIMIT, np.int32)
+    if "limits" in tensors:
+        limits = expect(tensors, "limits", np.int32, (n_positions,))
     if (counts < 0).any() or (counts > len(sizes)).any() or counts.sum() != len(sizes):
         raise ModelFileError("the numbers of trees do not add up")
     n_splits = int(sizes.sum())
     if len(splits) != n_splits or len(gains) != n_splits or len(values) != n_splits + len(sizes):
         raise ModelFileError("the numbers of splits and leaves do not add up")
-    if not np.isfinite(gains).all():
-        raise ModelFileError("a gain is not a number")
     first_split = np.concatenate([[0], np.cumsum(sizes)])  # per tree
-    within = np.arange(n_splits) - np.repeat(first_split[:-1], sizes)
-    position = np.repeat(np.arange(n_positions), counts)  # per tree
-    if (splits[:, 0] > within).any():
-        raise ModelFileError("a split names a leaf that does not exist")
-    if (splits[:, 1] >= np.repeat(position, sizes)).any():
-        raise ModelFileError("a split uses a variable that comes later in the order")
-    first_leaf = first_split[:-1] + np.arange(len(sizes))
-    if len(sizes):
-        largest = np.maximum.reduceat(np.abs(values.astype(np.int64)), first_leaf)
-        if (np.bincount(position, weights=largest, minlength=n_positions) > _MAX_LOG_ODDS).any():
-            raise ModelFileError("the leaf values are too large")
     first_tree = np.concatenate([[0], np.cumsum(counts)])
     network = []
     for d in range(n_positions):
         a, b = int(first_tree[d]), int(first_tree[d + 1])
         s, e = int(first_split[a]), int(first_split[b])
-        network.append(Trees(splits[s:e], gains[s:e], values[s + a : e + b], first_split[a : b + 1] - s))
+        offsets = first_split[a : b + 1] - s
+        trees = Trees(splits[s:e], gains[s:e], values[s + a : e + b], offsets, int(limits[d]))
+        try:
+            trees.check(d)
+        except ValueError as error:
+            raise ModelFileError(str(error)) from error
+        network.append(trees)
     return network

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lbarn import _core
 from lbarn._engine.bits import PackedBits, pack
-from lbarn._engine.trees import UNIT, Trees, log_likelihoods, probabilities
+from lbarn._engine.trees import NO_LIMIT, UNIT, Trees, log_likelihoods, probabilities
 from lbarn._network.codec import Codec, new_digest
 from lbarn._network.conditioning import Answer, Evidence, condition
 
@@ -268,6 +268,8 @@ class Network:
             digest.update(trees.offsets.astype("<i8", copy=False).tobytes())
             digest.update(trees.splits.astype("<u2", copy=False).tobytes())
             digest.update(trees.values.astype("<i4", copy=False).tobytes())
+            if trees.limit != NO_LIMIT:
+                digest.update(trees.limit.to_bytes(4, "little"))
         return digest.digest()
 
 

@@ -108,12 +108,18 @@ class TrainingRun:
             raise ValueError(f"warm_start=True: max_iter={max_iter} is less than the {trained} rounds already trained")
 
 
+_PATIENCE = 30  # rounds, if n_iter_no_change is "auto"
+
+
 def boosting(parameters: LearnerParameters, **resolved: Any) -> Boosting:
     """How to boost, by the parameters of the same names; ``resolved`` replaces those that are "auto"."""
-    public = [own for own in fields(Boosting) if own.name in parameters.__dataclass_fields__]
-    values: dict[str, Any] = {own.name: getattr(parameters, own.name) for own in public} | resolved
+    values: dict[str, Any] = {own.name: getattr(parameters, own.name) for own in fields(Boosting)} | resolved
+    if values["n_iter_no_change"] == "auto":
+        values["n_iter_no_change"] = _PATIENCE if parameters.selection == "individual" else None
+    if values["max_step"] is None:
+        values["max_step"] = np.inf
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
-    plain |= {own.name: float(plain[own.name]) for own in public if own.type == "float"}
+    plain |= {own.name: float(plain[own.name]) for own in fields(Boosting) if own.type == "float"}
     return Boosting(**plain)
 
 
