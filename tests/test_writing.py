@@ -42,9 +42,14 @@ def test_nothing_is_seen_before_all_of_it_is_there(tmp_path: Path) -> None:
 def test_an_error_on_the_way_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "rows"
     path.write_bytes(b"old")
-    with pytest.raises(KeyboardInterrupt), writing_atomically(path) as file:
-        file.write(b"half")
-        raise KeyboardInterrupt
+
+    def interrupted() -> None:
+        with writing_atomically(path) as file:
+            file.write(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["rows"]
 
@@ -122,7 +127,7 @@ def test_a_link_stays_a_link_wherever_it_leads(tmp_path: Path) -> None:
 
 def test_a_link_to_itself_is_named(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("link")
-    with pytest.raises(OSError, match="a link that leads back to itself.*link"):
+    with pytest.raises(OSError, match=r"a link that leads back to itself.*link"):
         write_atomically(tmp_path / "link", b"")
 
 
