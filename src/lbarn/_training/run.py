@@ -222,12 +222,12 @@ def is_auto(parameters: LearnerParameters) -> bool:
 def _order(parameters: NetworkParameters, data: TrainingData, checkpoint: Checkpoint | None) -> NDArray[np.intp]:
     """Entropy orders take a while: a checkpoint keeps them."""
     costly = isinstance(parameters.order, str) and parameters.order.startswith("entropy")
-    known = checkpoint.load_array("order") if checkpoint and costly else None
+    known = checkpoint.load_order(data.train.bits.n_columns) if checkpoint and costly else None
     if known is not None:
         return known
     order = resolve_order(parameters.order, data.train, seed=data.seed, n_jobs=parameters.n_jobs)
     if checkpoint and costly:
-        checkpoint.save_array("order", order)
+        checkpoint.save_order(order)
     return order
 
 
