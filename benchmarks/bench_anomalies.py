@@ -124,7 +124,7 @@ def smoke_tasks() -> dict[str, Callable[[], Task]]:
 
 def detectors(options: argparse.Namespace) -> dict[str, Any]:
     return {
-        "LBARN": LBARN(
+        "LBARN": LBARN.paper(
             max_leaf_nodes=options.max_leaf_nodes,
             learning_rate=options.learning_rate,
             max_iter=options.max_iter,

@@ -32,7 +32,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     data = load(name)
     found: dict[str, Any] = {"command": command(), "commit": commit(), "members": options.members}
     for bagging in (False, True):
-        model = LBARNEnsemble(
+        model = LBARNEnsemble.paper(
             n_orders=options.members,
             bagging=bagging,
             max_leaf_nodes=LEAVES[name],

@@ -34,7 +34,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.naive_bayes import BernoulliNB
 
-from lbarn import LBARNClassifier
+from lbarn import LBARN, LBARNClassifier
 from pages import DATA, ROOT
 
 RESULTS = ROOT / "docs" / "results" / "classification.json"
@@ -64,14 +64,17 @@ class Problem(NamedTuple):
 
 
 def classifiers(options: argparse.Namespace) -> dict[str, Any]:
-    ours = LBARNClassifier(
+    network = LBARN.paper(
         max_leaf_nodes=options.max_leaf_nodes,
         learning_rate=options.learning_rate,
         max_iter=options.max_iter,
+        selection="common",
+        l2_regularization=3.0,
         refit=True,
         n_jobs=options.jobs,
         random_state=0,
     )
+    ours = LBARNClassifier(network)
     known = {"LBARN": ours, "logistic regression": LogisticRegression(max_iter=200), "BernoulliNB": BernoulliNB()}
     if find_spec("lightgbm"):
         from lightgbm import LGBMClassifier

@@ -137,7 +137,7 @@ def network(name: str, rows: Split, options: argparse.Namespace) -> LBARN:
     how = SETS[name]
     file = options.cache / f"{name}-{how.max_leaf_nodes}-{how.learning_rate}-{options.max_iter}.lbarn"
     if not file.exists():
-        model = LBARN(
+        model = LBARN.paper(
             max_leaf_nodes=how.max_leaf_nodes,
             learning_rate=how.learning_rate,
             max_iter=options.max_iter,
@@ -285,7 +285,7 @@ def main() -> int:
     results: dict[str, Result] = json.loads(file.read_text()) if file.exists() and not options.smoke else {}
     if options.smoke:
         rows = made_up()
-        model = LBARN(max_leaf_nodes=2, learning_rate=0.5, max_iter=100, random_state=0)
+        model = LBARN.paper(max_leaf_nodes=2, learning_rate=0.5, max_iter=100, random_state=0)
         results["smoke"] = measure("smoke", rows, model.fit(rows.train, X_val=rows.valid), options)
     elif not DATA.is_dir():
         print(f"no data in {DATA}: set LBARN_DATA to the folder that holds dna.npz and the others", file=sys.stderr)

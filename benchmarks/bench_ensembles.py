@@ -42,7 +42,7 @@ SETS = {
 
 def measure(name: str, parameters: dict[str, Any], jobs: int) -> dict[str, Any]:
     data = load(name)
-    model = LBARNEnsemble(weights="em", random_state=0, n_jobs=jobs, **parameters)
+    model = LBARNEnsemble.paper(weights="em", random_state=0, n_jobs=jobs, **parameters)
     seconds = train(model, data)
     selections = {method: scores(model.select(method), data.test) for method in SELECTIONS}
     return {"command": command(), "parameters": parameters, "seconds": seconds, "selections": selections}

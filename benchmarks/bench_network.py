@@ -43,7 +43,7 @@ def main() -> None:
         f"{args.data}: {train.shape[0]} x {train.shape[1]}, J = {args.leaves}, {args.trees} trees, {args.jobs} jobs, {simd_path()}"
     )
     print(f"peak memory with the data loaded: {peak_mb():.0f} MB")
-    model = LBARN(
+    model = LBARN.paper(
         max_leaf_nodes=args.leaves,
         learning_rate=args.rate,
         max_iter=args.trees,

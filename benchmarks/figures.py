@@ -65,7 +65,7 @@ class Networks:
         if path.exists():
             return LBARN.load(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        model = LBARN(
+        model = LBARN.paper(
             max_leaf_nodes=leaves,
             learning_rate=0.02,
             max_iter=rounds,

@@ -51,7 +51,7 @@ def per_copy(model: LBARN, X: Bits) -> list[float]:
 
 def measure(setting: str, data: Split, options: argparse.Namespace) -> dict[str, Any]:
     title, parameters = SETTINGS[setting]
-    model = LBARN(
+    model = LBARN.paper(
         max_leaf_nodes=options.leaves,
         learning_rate=options.learning_rate,
         max_iter=options.max_iter,

@@ -25,7 +25,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     data = load(name)
     found: dict[str, Any] = {"command": command(), "commit": commit()}
     for boosting in KINDS:
-        model = LBARN(
+        model = LBARN.paper(
             max_leaf_nodes=LEAVES[name],
             learning_rate=RATES[name],
             max_iter=options.max_iter,

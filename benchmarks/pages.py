@@ -40,7 +40,7 @@ def load(name: str) -> Split:
 
 def fitted(data: Split, **parameters: Any) -> tuple[LBARN, float]:
     """A network and the seconds that it took."""
-    model = LBARN(random_state=0, refit=True, **parameters)
+    model = LBARN.paper(random_state=0, refit=True, **parameters)
     return model, train(model, data)
 
 

@@ -1,12 +1,13 @@
-"""The particle filter of the textbooks, to hold the one of ``lbarn._network.conditioning`` against."""
+"""The particle filter of the textbooks, to compare the one of ``lbarn._network.conditioning`` with."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from lbarn import LBARN, _core
-from lbarn._network.conditioning import Evidence, Network
+from lbarn._engine.trees import LOG_ODDS_UNIT
 
 __all__ = ["textbook"]
 
@@ -17,15 +18,13 @@ def textbook(model: LBARN, X: NDArray[np.float64], n_particles: int, seed: int) 
 
 
 def _row(model: LBARN, row: NDArray[np.float64], n: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    network = Network(model._conditionals, model._trees_by_position())
-    row = row[None, model.order_]
-    evidence = Evidence.of(row == 1, np.isnan(row), 0.0)
-    D = row.shape[1]
+    row = row[model.order_]
+    D = len(row)
     particles = np.zeros((n, -(-D // 256) * 32), np.uint8)
     weight = np.full(n, 1 / n)
     for d in range(D):
-        zero, one = network.probabilities(d, _core.transpose(particles, d), n)
-        zero, one = zero * evidence.zero[0, d], one * evidence.one[0, d]
+        log_odds = LOG_ODDS_UNIT * model.network_.trees[d].log_odds(_core.transpose(particles, d), n)
+        zero, one = expit(-log_odds) * (row[d] != 1), expit(log_odds) * (row[d] != 0)
         bit = rng.random(n) * (zero + one) < one
         particles[:, d // 8] |= bit.astype(np.uint8) << (d % 8)
         weight *= zero + one

@@ -116,7 +116,7 @@ def lbarn(name: str, data: Split, splits: str, options: argparse.Namespace) -> l
     """One training run, its three selections, and the refit after individual selection."""
     paper = options.paper or name == "mnist"
     known = SUBSTITUTE.get(name, name)
-    model = LBARN(
+    model = LBARN.paper(
         max_leaf_nodes=LEAVES[known] if paper else "auto",
         learning_rate=RATES[known] if paper else "auto",
         max_iter=options.max_iter,
@@ -166,7 +166,7 @@ def ensemble(name: str, data: Split, options: argparse.Namespace) -> list[Row]:
     parameters["learning_rate"] = min(1.0, 2 * parameters["learning_rate"])
     parameters["max_iter"] //= 2
     orders = parameters.get("orders", "random")
-    model = LBARNEnsemble(
+    model = LBARNEnsemble.paper(
         **parameters
         | {"orders": [np.arange(data.train.shape[1])] * parameters["n_orders"] if orders == "given" else orders},
         bagging=True,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
-from lbarn._network import modelfile
+from lbarn._network import container
 
 Content = dict[str, Any]
 Tensors = dict[str, NDArray[Any]]
@@ -39,7 +39,7 @@ def put_together(content: Content, tensors: Tensors) -> bytes:
     """A file with a right checksum, where there can be one."""
     content = {name: value for name, value in content.items() if name != "checksum"}
     try:
-        content["checksum"] = modelfile._checksum(content, tensors)
+        content["checksum"] = container._checksum(content, tensors)
     except (ValueError, RecursionError):
         content["checksum"] = ""
     return save(tensors, {"lbarn": json.dumps(content)})

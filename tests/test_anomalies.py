@@ -21,9 +21,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import lbarn
 from conftest import ROOT
 from lbarn import LBARN, LBARNOutlierDetector
+from lbarn._training.data import hold_out
 from lbarn.anomalies import Anomaly, SurprisingBit, explain
 from lbarn.baselines import BernoulliMixture, IndependentBits
-from networks import quick, rows, still_rising
+from networks import quick, quick_ensemble, rows, still_rising
 
 pytestmark = still_rising
 
@@ -45,6 +46,7 @@ class TestExplain:
                 assert bit.value == TEST[anomaly.row, bit.column]
                 assert bit.surprise == nats[bit.column]
                 assert bit.probability == pytest.approx(np.exp(-bit.surprise))
+                assert bit.base_rate == pytest.approx((X[:, bit.column] == bit.value).mean(), abs=2 / len(X))
 
     def test_all_bits_add_up_to_the_log_likelihood(self) -> None:
         for anomaly in explain(quick().fit(X), TEST, n_rows=5, n_bits=7):
@@ -88,7 +90,7 @@ class TestExplain:
         (anomaly,) = explain(quick().fit(X), TEST, n_rows=1, n_bits=2)
         assert isinstance(anomaly, Anomaly)
         assert isinstance(anomaly.bits[0], SurprisingBit)
-        assert list(pd.DataFrame(anomaly.bits).columns) == ["column", "value", "surprise", "probability"]
+        assert list(pd.DataFrame(anomaly.bits).columns) == list(SurprisingBit._fields)
         json.dumps(anomaly)
 
     @pytest.mark.parametrize("wrong", [{"n_rows": 0}, {"n_bits": 0}, {"n_rows": 2.5}])
@@ -101,6 +103,29 @@ class TestExplain:
         holes[3, 2] = np.nan
         with pytest.raises(ValueError, match="column 2 is missing"):
             explain(quick().fit(X), holes)
+
+    def test_columns_go_by_name_wherever_they_are_and_others_are_ignored_with_one_warning(self) -> None:
+        names = list("abcdefg")
+        frame = pd.DataFrame(TEST, columns=names)
+        model = quick().fit(pd.DataFrame(X, columns=names))
+        expected = explain(model, frame)
+        assert explain(model, frame[names[::-1]]) == expected
+        with pytest.warns(UserWarning, match="columns that the model does not have are ignored: 'z'") as caught:
+            assert explain(model, frame.assign(z=1)) == expected
+        assert len(caught) == 1
+
+    def test_base_rates_are_kept_in_the_file_and_count_values_that_are_there(self, tmp_path: Path) -> None:
+        holes = np.where(np.random.default_rng(0).random(X.shape) < 0.3, np.nan, X)
+        weight = np.random.default_rng(1).random(len(X))
+        for model in (quick().fit(holes, sample_weight=weight), quick_ensemble().fit(holes, sample_weight=weight)):
+            expected = [np.average(v[~np.isnan(v)], weights=weight[~np.isnan(v)]) for v in holes.T]
+            np.testing.assert_allclose(model.base_rates_, expected, atol=2 / len(X))
+            model.save(tmp_path / "model")
+            np.testing.assert_array_equal(lbarn.load(tmp_path / "model").base_rates_, model.base_rates_)
+
+    def test_without_a_fit_there_is_nothing_to_explain(self) -> None:
+        with pytest.raises(NotFittedError):
+            explain(quick(), TEST)
 
 
 EXCUSED = {"check_estimators_nan_inf": "binarize= is a threshold, and an infinite value is above it; NaN is refused"}
@@ -115,28 +140,45 @@ def test_scikit_learns_own_checks_pass(estimator: LBARNOutlierDetector, check: A
 
 class TestDetector:
     @pytest.mark.parametrize("contamination", [0.01, 0.1, 0.5])
-    def test_calls_as_many_training_rows_outliers_as_it_was_told(self, contamination: float) -> None:
-        bits = rows(400, 12)
+    def test_draws_the_line_where_as_many_held_out_rows_are_outliers_as_it_was_told(self, contamination: float) -> None:
+        bits = rows(1000, 12)
         detector = LBARNOutlierDetector(quick(), contamination=contamination).fit(bits)
-        outliers = detector.predict(bits) == -1
-        assert outliers.mean() == pytest.approx(contamination, abs=0.005)
+        kept, held = hold_out(1000, 0.2, 0)
+        network = quick().fit(bits[np.sort(kept)])
         scores = detector.score_samples(bits)
-        assert detector.offset_ == np.quantile(scores, contamination)
+        np.testing.assert_array_equal(scores, network.score_samples(bits))
+        assert detector.offset_ == np.quantile(scores[held], contamination)
+        outliers = detector.predict(bits) == -1
+        assert outliers[held].mean() == pytest.approx(contamination, abs=0.005)
         assert scores[outliers].max() < detector.offset_ <= scores[~outliers].min()
         np.testing.assert_array_equal(detector.decision_function(bits), scores - detector.offset_)
         np.testing.assert_array_equal(detector.fit_predict(bits), np.where(outliers, -1, 1))
 
-    def test_scores_are_the_networks(self) -> None:
-        detector = LBARNOutlierDetector(quick()).fit(X)
-        np.testing.assert_array_equal(detector.score_samples(TEST), quick().fit(X).score_samples(TEST))
+    @pytest.mark.parametrize("contamination", [0.01, 0.05])
+    def test_calls_as_many_new_rows_outliers_as_it_was_told(self, contamination: float) -> None:
+        """Of a network that knows its training rows too well: on those, far fewer are outliers."""
+        bits, fresh = rows(5000, 12), rows(20_000, 12, seed=1)
+        model = LBARNOutlierDetector(quick(max_leaf_nodes=64, max_iter=60), contamination=contamination)
+        detector = model.fit(bits)
+        deviation = np.sqrt(contamination * (1 - contamination) / 1000)  # of the share below a quantile of 1000 rows
+        assert (detector.predict(fresh) == -1).mean() == pytest.approx(contamination, abs=3 * deviation)
+
+    def test_which_rows_are_held_out_follows_from_its_parameters(self) -> None:
+        detector = LBARNOutlierDetector(quick(), validation_fraction=0.4, random_state=7).fit(X)
+        kept, held = hold_out(400, 0.4, 7)
+        network = quick().fit(X[np.sort(kept)])
+        np.testing.assert_array_equal(detector.score_samples(TEST), network.score_samples(TEST))
+        assert detector.offset_ == np.quantile(network.score_samples(X[held]), 0.1)
         assert detector.n_features_in_ == 7
+        with pytest.raises(ValueError, match=r"validation_fraction=0.2 of 2 sample\(s\)"):
+            LBARNOutlierDetector(quick()).fit(X[:2])
 
     def test_the_network_is_left_as_it_was_and_lbarn_is_the_default(self) -> None:
         network = quick()
         assert type(LBARNOutlierDetector(network).fit(X).estimator_) is LBARN
         assert not hasattr(network, "order_")
         assert LBARNOutlierDetector().estimator is None
-        assert type(LBARNOutlierDetector().set_params(contamination=0.2).fit(X).estimator_) is LBARN
+        assert type(LBARNOutlierDetector().set_params(contamination=0.2).fit(X[:40]).estimator_) is LBARN
 
     def test_a_fitted_network_is_not_fitted_again(self) -> None:
         network = quick().fit(X)
@@ -149,8 +191,11 @@ class TestDetector:
         assert set(LBARNOutlierDetector(model).fit(X).predict(TEST)) == {-1, 1}
 
     def test_what_fit_is_given_goes_to_the_network(self) -> None:
-        detector = LBARNOutlierDetector(quick()).fit(X, X_val=TEST)
-        np.testing.assert_array_equal(detector.score_samples(TEST), quick().fit(X, X_val=TEST).score_samples(TEST))
+        weight = np.arange(400.0)
+        detector = LBARNOutlierDetector(quick()).fit(X, X_val=TEST, sample_weight=weight)
+        kept = np.sort(hold_out(400, 0.2, 0)[0])
+        network = quick().fit(X[kept], X_val=TEST, sample_weight=weight[kept])
+        np.testing.assert_array_equal(detector.score_samples(TEST), network.score_samples(TEST))
 
     def test_parameters_of_the_network_can_be_searched(self) -> None:
         strange = np.random.default_rng(0).integers(0, 2, (150, 7))
@@ -166,7 +211,7 @@ class TestDetector:
     def test_names_of_columns_are_checked(self) -> None:
         frame = pd.DataFrame(X, columns=list("abcdefg"))
         detector = LBARNOutlierDetector(quick()).fit(frame)
-        with pytest.raises(ValueError, match="feature names should match"):
+        with pytest.raises(ValueError, match="X has no column 'a'"):
             detector.predict(frame.rename(columns={"a": "z"}))
 
     @pytest.mark.parametrize("contamination", [0.0, 0.6, -0.1, "auto"])

@@ -50,7 +50,7 @@ def model() -> LBARN:
 @settings(max_examples=150)
 @given(parameters, st.integers(1, 10), st.integers(5, 80))
 def test_the_probabilities_of_all_states_sum_to_one(parameters: dict[str, Any], D: int, n: int) -> None:
-    model = LBARN(**parameters).fit(rows(n, D, seed=n))
+    model = LBARN.paper(**parameters).fit(rows(n, D, seed=n))
     assert np.exp(model.score_samples(all_states(D))).sum() == pytest.approx(1.0, abs=1e-5)
 
 
@@ -172,14 +172,51 @@ def test_given_may_fix_another_number_of_variables_in_every_row_and_rows_come_gr
     np.testing.assert_array_equal(drawn[6], np.tile(values[6], (50, 1)))
 
 
-def test_given_that_is_no_prefix_is_refused_by_name_with_a_pointer_to_impute() -> None:
+@pytest.mark.parametrize("pattern", [[0], [1, 0, 2], [3, 2], [4, 5, 0, 1, 2, 3]], ids=str)
+def test_given_may_fix_any_pattern_of_variables(model: LBARN, pattern: list[int]) -> None:
+    states, value = all_states(6), np.array([1, 0, 1, 1, 0, 1])
+    known = np.full((1, 6), np.nan)
+    known[0, pattern] = value[pattern]
+    n = 20_000
+    drawn, diagnostics = model.sample(n, given=known, random_state=3, return_diagnostics=True)
+    assert diagnostics["effective_sample_size"].tolist() == [np.inf], "few enough are free to be enumerated"
+    fitting = (states[:, pattern] == value[pattern]).all(axis=1)
+    p = np.exp(model.score_samples(states[fitting]))
+    counts = np.bincount(states_of(drawn), minlength=64)
+    assert counts[fitting].sum() == n
+    assert fitting.sum() == 1 or chisquare(counts[fitting], n * p / p.sum()).pvalue > 1e-3
+
+
+def test_given_may_be_a_dict_or_a_table_of_some_columns() -> None:
     names = list("abcdef")
     model = quick(order=SHUFFLED).fit(pd.DataFrame(rows(200, 6), columns=names))
     known = pd.DataFrame(np.full((3, 6), np.nan), columns=names)
-    known.loc[2, ["e", "b", "a"]] = 1.0  # positions 0, 1 and 3; column f at position 2 is left out
-    message = r"row 2 of given fixes column 0 \('a'\) but not column 5 \('f'\), which comes before it.*impute"
+    known.loc[:, ["a", "e"]] = [[0, 1], [1, 1], [1, 0]]
+    drawn = model.sample(4, given=known, random_state=0)
+    some = known[["e", "a"]].astype(int)
+    for given in (some, {"e": [1, 1, 0], "a": [0, 1, 1]}, {"a": some["a"], "e": some["e"].to_numpy()}):
+        pd.testing.assert_frame_equal(model.sample(4, given=given, random_state=0), drawn)
+    assert (model.sample(4, given={"e": 1, "a": 0}, random_state=0)[["a", "e"]] == [0, 1]).all(axis=None)
+    numbered = quick(order=SHUFFLED).fit(rows(200, 6))
+    np.testing.assert_array_equal(numbered.sample(4, given={4: [1, 1, 0], 0: [0, 1, 1]}, random_state=0), drawn)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"z": 1}, r"the model has no column 'z'; its columns are 'a', 'b'"),
+        (pd.DataFrame({"a": [1], "z": [0]}), r"the model has no column 'z'"),
+        (pd.DataFrame({"y": [1], "z": [0]}), r"has no column 'a'"),
+        ({"a": [0, 1], "b": [0, 1, 1]}, "different lengths: 2, 3"),
+        ({"a": "yes"}, r"column 'a' is 'yes'; LBARN takes 0 and 1"),
+        ({"b": 2}, r"column 1 \('b'\) holds 2"),
+    ],
+    ids=str,
+)
+def test_given_that_the_model_cannot_know_is_refused_by_name(given: Any, message: str) -> None:
+    model = quick().fit(pd.DataFrame(rows(100, 6), columns=list("abcdef")))
     with pytest.raises(ValueError, match=message):
-        model.sample(given=known)
+        model.sample(given=given)
 
 
 @pytest.mark.parametrize("n_samples", [0, -1, 2.5, "3", None])
@@ -192,8 +229,7 @@ def test_importances_are_the_summed_gains_of_the_selected_trees(model: LBARN) ->
     for method in ("common", "individual"):
         model.select(method)
         expected = np.zeros((6, 6))
-        for d, conditional in enumerate(model._conditionals):
-            trees = conditional.trees
+        for d, trees in enumerate(model.run_.trees):
             for s in range(trees.offsets[model.n_trees_[SHUFFLED[d]]]):
                 expected[SHUFFLED[d], SHUFFLED[trees.splits[s, 1]]] += trees.gains[s]
         np.testing.assert_allclose(model.feature_importances_, expected, rtol=1e-6)

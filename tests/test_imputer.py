@@ -1,4 +1,4 @@
-"""LBARNImputer is a scikit-learn transformer around LBARN.impute."""
+"""LBARNImputer is a scikit-learn transformer around the ``impute`` of a density."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lbarn import LBARN, LBARNImputer
-from networks import assert_same_network, quick, rows, still_rising
+from networks import assert_same_network, quick, quick_ensemble, rows, still_rising
 
 pytestmark = still_rising
 
 NAN = np.nan
-QUICK = {"max_leaf_nodes": 4, "learning_rate": 0.3, "max_iter": 20, "random_state": 0}
 
 EXCUSED: dict[str, str] = {}  # check: reason; none is needed
 
 
 @parametrize_with_checks(
     [
-        LBARNImputer(binarize=0.0, max_iter=8, max_leaf_nodes=4, learning_rate=0.3),
-        LBARNImputer(binarize=0.0, max_iter=8, max_leaf_nodes=4, learning_rate=0.3, output="probability"),
+        LBARNImputer(quick(binarize=0.0, max_iter=8)),
+        LBARNImputer(quick(binarize=0.0, max_iter=8), output="probability"),
     ],
     expected_failed_checks=lambda _: EXCUSED,
 )
@@ -48,7 +47,7 @@ def holed(X: NDArray[Any], seed: int = 0, share: float = 0.3) -> NDArray[np.floa
 def test_it_fills_as_the_network_does(output: str, missing_in_training: bool) -> None:
     train = holed(rows(300, 6), share=0.1 if missing_in_training else 0.0)
     X = holed(rows(50, 6, seed=1))
-    imputer = LBARNImputer(output=output, n_particles=50, **QUICK).fit(train)
+    imputer = LBARNImputer(quick(), output=output, n_particles=50).fit(train)
     network = quick().fit(train)
     assert_same_network(imputer.network_, network)
     filled = imputer.transform(X)
@@ -59,37 +58,57 @@ def test_it_fills_as_the_network_does(output: str, missing_in_training: bool) ->
     np.testing.assert_array_equal(filled[~np.isnan(X)], X[~np.isnan(X)])
 
 
-def test_it_has_every_parameter_of_the_network_with_the_same_default() -> None:
-    ours, network = LBARNImputer().get_params(), LBARN().get_params()
-    assert {name: ours[name] for name in network} == network
-    assert ours.keys() - network.keys() == {"output", "n_particles"}
+def test_it_clones_its_estimator_which_stays_unfitted_and_lbarn_is_the_default() -> None:
+    network = quick(order=[2, 1, 0, 3], selection="common", refit=True)
+    imputer = LBARNImputer(network).fit(rows(200, 4))
+    assert imputer.estimator is network
+    assert not hasattr(network, "network_")
+    assert_same_network(imputer.network_, quick(order=[2, 1, 0, 3], selection="common", refit=True).fit(rows(200, 4)))
+    assert LBARNImputer().estimator is None
+    assert imputer.get_params(deep=False).keys() == {"estimator", "output", "n_particles"}
+    copy = clone(imputer)
+    assert repr(copy) == repr(imputer)
+    assert not hasattr(copy, "network_")
 
 
 def test_parameters_reach_the_network() -> None:
     changed = {"max_leaf_nodes": 3, "order": [2, 1, 0, 3], "selection": "common", "refit": True, "n_jobs": 1}
-    imputer = LBARNImputer(**{**QUICK, **changed}).fit(rows(200, 4))
-    assert_same_network(imputer.network_, quick(**changed).fit(rows(200, 4)))
-    copy = clone(imputer)
-    assert copy.get_params() == imputer.get_params()
-    assert not hasattr(copy, "network_")
+    imputer = LBARNImputer(quick()).set_params(**{f"estimator__{name}": value for name, value in changed.items()})
+    assert_same_network(imputer.fit(rows(200, 4)).network_, quick(**changed).fit(rows(200, 4)))
+
+
+def test_without_an_estimator_it_learns_as_lbarn_does_by_default() -> None:
+    X = holed(rows(40, 3))
+    np.random.seed(0)  # which is what LBARN() takes its seed from
+    imputer = LBARNImputer().fit(X)
+    np.random.seed(0)
+    assert_same_network(imputer.network_, LBARN().fit(X))
+
+
+def test_an_ensemble_fills_too() -> None:
+    X = holed(rows(60, 4, seed=1))
+    imputer = LBARNImputer(quick_ensemble(), output="probability", n_particles=50).fit(rows(200, 4))
+    ensemble = quick_ensemble().fit(rows(200, 4))
+    expected = ensemble.impute(X, output="probability", n_particles=50, random_state=ensemble.seed_)
+    np.testing.assert_array_equal(imputer.transform(X), expected)
 
 
 def test_fit_takes_what_the_fit_of_the_network_takes() -> None:
     train, valid, weight = rows(200, 4), rows(80, 4, seed=1), np.arange(200)
-    imputer = LBARNImputer(**QUICK).fit(train, X_val=valid, sample_weight=weight)
+    imputer = LBARNImputer(quick()).fit(train, X_val=valid, sample_weight=weight)
     assert_same_network(imputer.network_, quick().fit(train, X_val=valid, sample_weight=weight))
 
 
-def test_a_warm_start_continues() -> None:
-    imputer = LBARNImputer(warm_start=True, **QUICK).fit(rows(200, 4))
-    imputer.set_params(max_iter=30).fit(rows(200, 4))
+def test_a_warm_start_ends_where_one_longer_fit_does() -> None:
+    imputer = LBARNImputer(quick(warm_start=True)).fit(rows(200, 4))
+    imputer.set_params(estimator__max_iter=30).fit(rows(200, 4))
     assert_same_network(imputer.network_, quick(max_iter=30).fit(rows(200, 4)))
 
 
 def test_names_go_through_and_set_output_makes_tables() -> None:
     names = list("abcd")
     frame = pd.DataFrame(holed(rows(200, 4)), columns=names, index=range(1000, 1200))
-    imputer = LBARNImputer(**QUICK).fit(frame)
+    imputer = LBARNImputer(quick()).fit(frame)
     assert imputer.get_feature_names_out().tolist() == names
     assert imputer.n_features_in_ == 4
     array = imputer.transform(frame)
@@ -99,13 +118,14 @@ def test_names_go_through_and_set_output_makes_tables() -> None:
     pd.testing.assert_index_equal(table.index, frame.index)
     np.testing.assert_array_equal(table, array)
     assert isinstance(imputer.set_output(transform="polars").transform(frame), pl.DataFrame)
-    with pytest.raises(ValueError, match="feature names"):
-        imputer.transform(frame[names[::-1]])
+    np.testing.assert_array_equal(imputer.set_output(transform="default").transform(frame[names[::-1]]), array)
+    with pytest.raises(ValueError, match="X has no column 'b', which the model has"):
+        imputer.transform(frame.drop(columns="b"))
 
 
 def test_tables_of_mixed_types_become_one_array() -> None:
     frame = pd.DataFrame(rows(100, 3), columns=list("abc")).astype({"a": bool})
-    filled = LBARNImputer(**QUICK).fit_transform(frame)
+    filled = LBARNImputer(quick()).fit_transform(frame)
     assert filled.dtype == np.uint8
     np.testing.assert_array_equal(filled, frame.to_numpy(np.uint8))
 
@@ -113,9 +133,9 @@ def test_tables_of_mixed_types_become_one_array() -> None:
 def test_before_a_classifier_and_among_other_columns() -> None:
     X = rows(300, 6)
     y = X[:, 5] ^ X[:, 0]
-    model = make_pipeline(LBARNImputer(**QUICK), LogisticRegression())
+    model = make_pipeline(LBARNImputer(quick()), LogisticRegression())
     assert cross_val_score(model, holed(X, share=0.1), y, cv=3).mean() > 0.5
-    some = ColumnTransformer([("bits", LBARNImputer(**QUICK), [0, 1, 2])], remainder="passthrough")
+    some = ColumnTransformer([("bits", LBARNImputer(quick()), [0, 1, 2])], remainder="passthrough")
     filled = some.fit_transform(np.column_stack([holed(X[:, :3]), np.linspace(0, 1, 300)]))
     assert filled.shape == (300, 4)
     assert not np.isnan(filled).any()
@@ -123,12 +143,17 @@ def test_before_a_classifier_and_among_other_columns() -> None:
 
 def test_missing_bits_are_filled_with_what_the_others_say() -> None:
     X = np.repeat(np.random.default_rng(0).integers(0, 2, (400, 3)), 3, axis=1)
-    filled = LBARNImputer(**QUICK).fit(holed(X[:300], share=0.1)).transform(holed(X[300:], seed=1))
+    filled = LBARNImputer(quick()).fit(holed(X[:300], share=0.1)).transform(holed(X[300:], seed=1))
     assert (filled == X[300:]).mean() > 0.98
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"), [({"output": "mean"}, "'output' parameter"), ({"n_particles": 0}, "'n_particles' parameter")]
+    ("wrong", "message"),
+    [
+        ({"output": "mean"}, "'output' parameter"),
+        ({"n_particles": 0}, "'n_particles' parameter"),
+        ({"estimator": 3}, "'estimator' parameter"),
+    ],
 )
 def test_bad_parameters_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lbarn import LBARNClassifier, LBARNEnsemble, inspection
+from lbarn import LBARNClassifier, inspection
 from lbarn._engine.bits import pack
 from lbarn._engine.trees import LOG_ODDS_UNIT
-from networks import quick, rows, still_rising
+from networks import quick, quick_ensemble, rows, still_rising
 
 pytestmark = still_rising
 
@@ -29,7 +29,7 @@ def test_the_trees_told_add_up_to_the_log_odds_of_the_model() -> None:
     model = quick(order=order).fit(X)
     told = inspection.describe_column(model, "4", n_trees=1000)
     assert (told["position"], len(told["trees"])) == (4, model.n_trees_[4])
-    expected = model._conditionals[4].log_odds(pack(X, order), int(model.n_trees_[4])) * LOG_ODDS_UNIT
+    expected = model.network_.trees[4].log_odds(pack(X, order).columns, len(X)) * LOG_ODDS_UNIT
     np.testing.assert_allclose([sum(follow(tree, row) for tree in told["trees"]) for row in X], expected)
     gains = model.feature_importances_[4]
     assert [one["gain"] for one in told["predictors"]] == sorted(gains[gains > 0], reverse=True)
@@ -44,7 +44,7 @@ def test_the_log_likelihoods_told_are_those_of_the_rows() -> None:
 
 
 def test_a_classifier_tells_of_every_class() -> None:
-    classifier = LBARNClassifier(max_leaf_nodes=2, max_iter=5, random_state=0).fit(X, np.where(X[:, 0], "yes", "no"))
+    classifier = LBARNClassifier(quick(max_leaf_nodes=2, max_iter=5)).fit(X, np.where(X[:, 0], "yes", "no"))
     told = json.loads(json.dumps(inspection.describe(classifier)))
     assert [one["label"] for one in told["classes"]] == ["no", "yes"]
     assert any("class yes" in line for line in inspection.lines(told))
@@ -53,8 +53,20 @@ def test_a_classifier_tells_of_every_class() -> None:
     assert any(line.strip().startswith("column 3: ") for line in inspection.column_lines(column))
 
 
+def test_a_classifier_of_ensembles_tells_of_every_member_of_every_class() -> None:
+    classifier = LBARNClassifier(quick_ensemble(n_orders=2, max_iter=5)).fit(X, X[:, 0])
+    told = json.loads(json.dumps(inspection.describe(classifier)))
+    assert [len(one["members"]) for one in told["classes"]] == [2, 2]
+    assert told["parameters"]["estimator"] == "LBARNEnsemble"
+    assert told["parameters"]["n_orders"] == 2
+    assert sum("member 1" in line for line in inspection.lines(told)) == 2
+    column = inspection.describe_column(classifier, "3")
+    assert [len(one["members"]) for one in column["classes"]] == [2, 2]
+    assert sum("member 1" in line for line in inspection.column_lines(column)) == 2
+
+
 def test_an_ensemble_tells_of_every_member() -> None:
-    ensemble = LBARNEnsemble(n_orders=2, max_leaf_nodes=2, max_iter=5, random_state=0).fit(X)
+    ensemble = quick_ensemble(n_orders=2, max_leaf_nodes=2, max_iter=5).fit(X)
     told = json.loads(json.dumps(inspection.describe(ensemble)))
     assert [one["share"] for one in told["members"]] == [0.5, 0.5]
     assert any("member 1" in line for line in inspection.lines(told))

@@ -16,7 +16,7 @@ from lbarn import LBARN
 
 rng = np.random.default_rng(0)
 X = rng.integers(0, 2, (1_000_000, 64), dtype=np.uint8)
-model = LBARN(max_leaf_nodes=4, learning_rate=0.3, max_iter=10, random_state=0, n_jobs=2).fit(X[:2000])
+model = LBARN.paper(max_leaf_nodes=4, learning_rate=0.3, max_iter=10, random_state=0, n_jobs=2).fit(X[:2000])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 scores = getattr(model, sys.argv[1])(X)
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,14 +1,19 @@
-"""Missing values in training rows: without a target a row is left out; a predictor reads as its column's common value."""
+"""Missing values: in training a row without its target is left out and a predictor reads as its column's common value;
+a score is that of the values that are there."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from sklearn.model_selection import cross_val_score
 
 from lbarn import LBARN
-from networks import assert_same_network, quick, rows, still_rising
+from lbarn.baselines import IndependentBits
+from networks import all_states, assert_same_network, quick, quick_ensemble, rows, still_rising
 
 pytestmark = still_rising
 
@@ -35,7 +40,7 @@ def assert_same_conditional(a: LBARN, b: LBARN, column: int) -> None:
     """The trees and curves of one column, bit for bit."""
     position = list(a.order_).index(column)
     assert list(b.order_).index(column) == position
-    ours, theirs = a._conditionals[position].trees, b._conditionals[position].trees
+    ours, theirs = a.run_.trees[position], b.run_.trees[position]
     for name in ("splits", "gains", "values", "offsets"):
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), err_msg=name)
     np.testing.assert_array_equal(a.train_curve_[column], b.train_curve_[column])
@@ -115,29 +120,68 @@ def test_holes_survive_the_hold_out_and_any_number_of_jobs() -> None:
 
 
 @pytest.mark.parametrize("refit", [False, True])
-def test_a_column_that_is_missing_throughout_stays_even_odds(refit: bool) -> None:
+def test_a_column_that_is_missing_throughout_warns_and_stays_even_odds(refit: bool) -> None:
     holed = TRAIN.astype(float)
     holed[:, 3] = np.nan
     for X_val in (None, VALID, np.where(np.arange(D) == 3, np.nan, VALID)):
-        model = quick(refit=refit).fit(holed, X_val=X_val)
+        with pytest.warns(UserWarning, match="column 3 has no values") as caught:
+            model = quick(refit=refit).fit(holed, X_val=X_val)
+        assert [warning.filename for warning in caught] == [__file__]
         np.testing.assert_allclose(model.surprise(VALID)[:, 3], np.log(2), atol=1e-8)
         assert not model.feature_importances_[:, 3].any(), "a constant predictor tells nothing"
         assert np.isfinite(model.score(VALID))
 
 
+def test_a_constant_column_does_not_warn() -> None:
+    constant = TRAIN.copy()
+    constant[:, 3] = 1
+    assert np.isfinite(quick(max_iter=100).fit(constant).score(constant))
+
+
 def test_every_value_missing_is_the_uniform_distribution() -> None:
-    model = quick().fit(np.full((20, 3), np.nan))
+    with pytest.warns(UserWarning, match="has no values"):
+        model = quick().fit(np.full((20, 3), np.nan))
     np.testing.assert_allclose(model.score_samples([[0, 1, 0]]), -3 * np.log(2), atol=1e-8)
 
 
-@pytest.mark.parametrize("use", ["score_samples", "score", "surprise", "cumulative_score"])
-def test_a_missing_value_to_score_is_named_and_pointed_to_impute(use: str) -> None:
+@pytest.mark.parametrize("use", ["surprise", "cumulative_score", "compress"])
+def test_a_missing_value_where_all_are_needed_is_named_and_pointed_to_impute(use: str) -> None:
     names = [f"v{j}" for j in range(D)]
     frame = pd.DataFrame(VALID, columns=names).astype(float)
     model = quick().fit(pd.DataFrame(TRAIN, columns=names), X_val=frame)
     frame.iloc[9, 4] = np.nan
-    with pytest.raises(ValueError, match=r"column 4 \('v4'\) is missing .*row 9.*impute.*log_marginal"):
+    with pytest.raises(ValueError, match=r"column 4 \('v4'\) is missing .*row 9.*impute.*score_samples"):
         getattr(model, use)(frame)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [quick(order=[3, 5, 0, 2, 4, 1]), quick_ensemble(), IndependentBits()],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_score_is_the_log_likelihood_of_the_values_that_are_there_and_says_so(model: Any) -> None:
+    model.fit(TRAIN)
+    states = all_states(D)
+    p = np.exp(model.score_samples(states))
+    X = with_holes(VALID[:60], list(range(D)), share=0.4)
+    X[0], X[1] = np.nan, VALID[1]  # nothing is there, everything is
+    expected = [np.log(p[((states == row) | np.isnan(row)).all(axis=1)].sum()) for row in X]
+    with pytest.warns(UserWarning, match="their score is the log-likelihood of the values that are there") as caught:
+        found = model.score_samples(X)
+    assert [warning.filename for warning in caught] == [__file__]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(found, model.log_marginal(X), atol=1e-6)
+    assert found[0] == pytest.approx(0)
+    assert found[1] == model.score_samples(VALID[1:2])[0], "bit for bit"
+    with pytest.warns(UserWarning, match="values that are there"):
+        assert model.score(X) == pytest.approx(np.mean(expected), abs=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:some rows have missing values")
+def test_cross_validation_of_rows_with_gaps_gives_numbers() -> None:
+    scores = cross_val_score(quick(), with_holes(TRAIN, list(range(D))), cv=3)
+    assert np.isfinite(scores).all()
+    assert (scores > -D * np.log(2)).all()
 
 
 def test_refit_leaves_leaves_rows_without_target_out() -> None:

@@ -99,8 +99,7 @@ def test_a_file_that_is_older_than_a_parameter_opens_with_its_default(path: Path
 @pytest.mark.parametrize("trim", [False, True])
 def test_a_linear_start_comes_back_and_is_refitted_alike(path: Path, trim: bool) -> None:
     model = quick(init="linear", max_iter=80, learning_rate=0.1).fit(X)
-    starts = [c.n_start for c in model._conditionals]
-    assert any(0 < n < len(c.trees) for n, c in zip(starts, model._conditionals))
+    assert any(0 < own.n_start < len(own.trees) for own in model.run_.conditionals)
     model.save(path, trim=trim)
     loaded = LBARN.load(path)
     np.testing.assert_array_equal(loaded.refit_leaves(X).score_samples(X), model.refit_leaves(X).score_samples(X))
@@ -144,7 +143,7 @@ from networks import quick, rows
 frame = pd.DataFrame(rows(300, 6), columns=list("abcdef"))
 quick(order="random", n_jobs=2, verbose=1).fit(frame).save({str(other)!r})
 """
-    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(Path(__file__).parent)}
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": os.pathsep.join(map(str, sys.path))}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=path.parent, capture_output=True)
     assert other.read_bytes() == path.read_bytes()
 
@@ -159,7 +158,7 @@ def test_trimming_keeps_the_selected_trees_only_with_the_same_scores(path: Path)
     np.testing.assert_array_equal(trimmed.score_samples(TEST), model.score_samples(TEST))
     np.testing.assert_array_equal(trimmed.sample(20, random_state=0), model.sample(20, random_state=0))
     np.testing.assert_array_equal(trimmed.feature_importances_, model.feature_importances_)
-    np.testing.assert_array_equal([len(c.trees) for c in trimmed._conditionals], trimmed.n_trees_)
+    np.testing.assert_array_equal([len(trees) for trees in trimmed.run_.trees], trimmed.n_trees_)
     with pytest.raises(ValueError, match="trimmed model keeps the selected trees only and cannot select again"):
         trimmed.select("common")
 
@@ -254,7 +253,7 @@ def changed_description(content: dict[str, Any], where: str, value: Any) -> dict
 @pytest.mark.parametrize(
     ("where", "value"),
     [
-        ("parameters.n_jobs", 100_000),
+        ("parameters.threads", 100_000),
         ("parameters.max_iter", -3),
         ("parameters.order", ["a", "b"]),
         ("parameters.order", [[0], 1]),
@@ -273,6 +272,13 @@ def test_a_description_that_makes_no_sense_is_refused(path: Path, saved: bytes, 
     path.write_bytes(put_together(changed_description(content, where, value), tensors))
     with pytest.raises(ModelFileError, match="its description does not make sense"):
         lbarn.load(path)
+
+
+def test_a_file_does_not_say_how_many_threads_there_are(path: Path, saved: bytes) -> None:
+    content, tensors = take_apart(saved)
+    assert not content["parameters"].keys() & LBARN.run_time_parameters()
+    path.write_bytes(put_together(changed_description(content, "parameters.n_jobs", 100_000), tensors))
+    assert lbarn.load(path).n_jobs is None
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ VARIANTS = [
     {"boosting": "gradient", "max_leaf_nodes": 2},
     {"splits": "exact", "max_leaf_nodes": 16},
     {"min_gain": 0.1, "l2_regularization": 2.0},
+    {"max_step": 1.0, "cap": True},
 ]
 
 
@@ -124,13 +125,13 @@ class TestEarlyStop:
         assert model.valid_curve_.shape == (7, 201)
         for column in range(7):
             curve = model.valid_curve_[column]
-            trained = len(model._conditionals[column].trees)
+            trained = len(model.run_.trees[column])
             best = int(curve.argmax())
             assert trained == min(best + 5, 200)
             np.testing.assert_array_equal(curve[: trained + 1], whole.valid_curve_[column, : trained + 1])
             assert (curve[trained:] == curve[trained]).all()
             assert model.n_trees_[column] == best
-        assert any(len(c.trees) < 200 for c in model._conditionals)
+        assert any(len(trees) < 200 for trees in model.run_.trees)
 
     def test_a_patience_longer_than_the_run_changes_nothing(self) -> None:
         assert_same_network(quick(max_iter=60, n_iter_no_change=60).fit(X), quick(max_iter=60).fit(X))
@@ -174,8 +175,8 @@ class TestRefit:
 
     def test_a_leaf_that_meets_no_row_gets_zero(self) -> None:
         model = quick(max_leaf_nodes=2).fit(X, X_val=VALID).refit_leaves(np.zeros((10, 7), int))
-        for conditional in model._conditionals[1:]:
-            leaves = conditional.trees.values.reshape(-1, 2)  # rows with a 0 at the split, rows with a 1
+        for trees in model.run_.trees[1:]:
+            leaves = trees.values.reshape(-1, 2)  # rows with a 0 at the split, rows with a 1
             assert not leaves[:, 1].any()
             assert (leaves[:5, 0] < 0).all()
 
@@ -193,8 +194,8 @@ class TestWeights:
         repeated = quick(**how).fit(np.repeat(X, w, axis=0), X_val=np.repeat(VALID, w_val, axis=0))
         np.testing.assert_allclose(weighted.train_curve_, repeated.train_curve_, rtol=0, atol=1e-5)
         np.testing.assert_allclose(weighted.valid_curve_, repeated.valid_curve_, rtol=0, atol=1e-5)
-        weighted.n_trees_[:] = repeated.n_trees_  # a tie may fall either way
-        np.testing.assert_allclose(weighted.score_samples(TEST), repeated.score_samples(TEST), rtol=0, atol=1e-4)
+        as_many = weighted.run_.network(repeated.n_trees_[repeated.order_])  # a tie may fall either way
+        np.testing.assert_allclose(as_many.log_likelihood(TEST == 1), repeated.score_samples(TEST), rtol=0, atol=1e-4)
 
     def test_only_their_proportions_count(self) -> None:
         w = 0.5 + self.weights(len(X), 0)
@@ -285,6 +286,8 @@ def test_a_curve_that_still_rises_warns_and_names_the_remedy() -> None:
         {"min_gain": -1.0},
         {"l2_regularization": -1.0},
         {"init": "zero"},
+        {"max_step": 0.0},
+        {"cap": 2},
         {"max_features": 0.0},
         {"max_features": 1.5},
         {"n_iter_no_change": 0},
@@ -295,4 +298,4 @@ def test_a_curve_that_still_rises_warns_and_names_the_remedy() -> None:
 )
 def test_parameters_out_of_range_are_refused_by_name(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=f"The '{next(iter(wrong))}' parameter of LBARN must be"):
-        LBARN(**wrong).fit(X)
+        LBARN.paper(**wrong).fit(X)

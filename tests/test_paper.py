@@ -28,7 +28,7 @@ def test_exact_splits_reproduce_the_paper(
     tolerance: float,
 ) -> None:
     train, valid, test = (part.unpack() for part in shared_data(name))
-    model = LBARN(splits="exact", max_leaf_nodes=max_leaf_nodes, random_state=0, n_jobs=2).fit(train, X_val=valid)
+    model = LBARN.paper(splits="exact", max_leaf_nodes=max_leaf_nodes, random_state=0, n_jobs=2).fit(train, X_val=valid)
     scores = {method: model.select(method).score(test) for method in expected}
     assert scores == pytest.approx(expected, abs=tolerance)
 
@@ -47,7 +47,7 @@ def test_fast_splits_are_as_good_as_the_paper_and_a_refit_does_no_harm(
     shared_data: Callable[[str], Dataset], name: str, parameters: dict[str, Any], at_least: float
 ) -> None:
     train, valid, test = (part.unpack() for part in shared_data(name))
-    model = LBARN(**parameters, random_state=0, n_jobs=2).fit(train, X_val=valid)
+    model = LBARN.paper(**parameters, random_state=0, n_jobs=2).fit(train, X_val=valid)
     score = model.score(test)
     assert score >= at_least
     assert model.refit_leaves(np.concatenate([train, valid])).score(test) >= score - 0.05

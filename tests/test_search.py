@@ -52,7 +52,7 @@ def test_auto_each_gives_every_column_the_leaves_that_validate_best_for_it(X: np
 def test_auto_each_continues_with_the_leaves_of_every_column() -> None:
     model = quick(max_leaf_nodes="auto-each", max_iter=20, warm_start=True).fit(MANY)
     curves = model.valid_curve_
-    leaves = dict(model._leaves)
+    leaves = dict(model.run_.leaves)
     model.set_params(max_iter=50).fit(MANY)
     np.testing.assert_array_equal(model.valid_curve_[:, :21], curves)
     for d, J in leaves.items():

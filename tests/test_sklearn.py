@@ -26,9 +26,7 @@ X, TEST = rows(300, 5), rows(100, 5, seed=1)
 EXCUSED: dict[str, str] = {}  # check: reason; none is needed
 
 
-@parametrize_with_checks(
-    [LBARN(binarize=0.0, max_iter=8, max_leaf_nodes=4, learning_rate=0.3)], expected_failed_checks=lambda _: EXCUSED
-)
+@parametrize_with_checks([quick(binarize=0.0, max_iter=8)], expected_failed_checks=lambda _: EXCUSED)
 def test_scikit_learns_own_checks_pass(estimator: LBARN, check: Any) -> None:
     check(estimator)
 
@@ -46,6 +44,8 @@ def test_clone_keeps_every_parameter_and_nothing_learned() -> None:
         "split_bits": 3,
         "min_gain": 0.5,
         "l2_regularization": 1.0,
+        "max_step": 2.0,
+        "cap": True,
         "max_features": 0.5,
         "refit": True,
         "n_iter_no_change": None,
@@ -177,7 +177,7 @@ class TestCallbacks:
         def fail(*_: Any, **__: Any) -> None:
             raise RuntimeError("no luck")
 
-        monkeypatch.setattr("lbarn._models.lbarn.train_network", fail)
+        monkeypatch.setattr("lbarn._training.run.train_network", fail)
         recorder = Recorder()
         with pytest.raises(RuntimeError, match="no luck"):
             quick().set_callbacks(recorder).fit(X)

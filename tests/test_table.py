@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import tracemalloc
 import weakref
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 import scipy.sparse as sp
 
 import lbarn
-from lbarn import LBARN
+from lbarn import LBARN, LBARNError, NotBinaryError
 from networks import assert_same_network, quick, rows, still_rising
 
 pytestmark = still_rising
@@ -54,6 +55,15 @@ TABLES = {
     "pyarrow": pa.Table.from_pandas(FRAME),
     "pyarrow float": pa.Table.from_pandas(FRAME.astype(float)),
 }
+SORTS = {  # of the columns that come back, where it is not uint8
+    "pandas bool": "bool",
+    "pandas nullable": "int64",
+    "pandas nullable bool": "bool",
+    "pandas arrow": "int64",
+    "pandas sparse": "float64",
+    "polars bool": "bool",
+    "pyarrow float": "float64",
+}
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +100,7 @@ def test_sample_gives_back_the_kind_of_table_its_names_and_sorts_of_column(
         assert list(drawn.schema.names if kind.startswith("pyarrow") else drawn.columns) == NAMES
         values = np.column_stack([np.asarray(drawn[name]) for name in NAMES])
         np.testing.assert_array_equal(values, expected)
-        assert values.dtype.kind == ("b" if "bool" in kind else "f" if "float" in kind or "sparse" in kind else "u")
+        assert values.dtype == SORTS.get(kind, "uint8")
         assert each.score(drawn) == reference.score(expected)
         assert list(each.feature_names_in_) == NAMES
 
@@ -120,12 +130,51 @@ def test_labels_that_are_no_names_come_back_as_text(labels: Any, tmp_path) -> No
     assert list(LBARN.load(tmp_path / "model").sample(1).columns) == [str(label) for label in labels]
 
 
-def test_columns_in_another_order_are_refused() -> None:
-    model = quick().fit(FRAME)
-    with pytest.raises(ValueError, match="feature names should match"):
-        model.score(FRAME[NAMES[::-1]])
-    with pytest.raises(ValueError, match="feature names should match"):
-        quick().fit(FRAME, X_val=FRAME[NAMES[::-1]])
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+class TestColumnsGoByName:
+    def give(self, library: str, frame: pd.DataFrame) -> Any:
+        return {"pandas": lambda: frame, "polars": lambda: pl.from_pandas(frame)}.get(
+            library, lambda: pa.Table.from_pandas(frame)
+        )()
+
+    def test_another_order_is_put_right(self, library: str, reference: LBARN) -> None:
+        model, turned = quick().fit(self.give(library, FRAME)), self.give(library, FRAME[NAMES[::-1]])
+        np.testing.assert_array_equal(model.score_samples(turned), reference.score_samples(X))
+        np.testing.assert_array_equal(model.surprise(turned), reference.surprise(X))
+        assert model.compress(turned) == reference.compress(X)
+        by_name = quick().fit(self.give(library, FRAME), X_val=turned)
+        assert_same_network(by_name, quick().fit(X, X_val=X))
+
+    def test_others_are_ignored_with_a_warning(self, library: str, reference: LBARN) -> None:
+        model = quick().fit(self.give(library, FRAME))
+        more = self.give(library, FRAME.assign(y="text", z=7)[["z", *NAMES, "y"]])
+        with pytest.warns(UserWarning, match="columns that the model does not have are ignored: 'z', 'y'") as caught:
+            np.testing.assert_array_equal(model.score_samples(more), reference.score_samples(X))
+        assert [warning.filename for warning in caught] == [__file__]
+
+    def test_those_that_are_not_there_are_named(self, library: str) -> None:
+        model = quick().fit(self.give(library, FRAME))
+        with pytest.raises(ValueError, match="X has no column 'b', 'd', which the model has$"):
+            model.score(self.give(library, FRAME.drop(columns=["b", "d"])))
+        with pytest.raises(
+            ValueError, match="no column 'b', which the model has; the columns 'B' are not in the model"
+        ):
+            model.score(self.give(library, FRAME.rename(columns={"b": "B"})))
+
+    def test_filled_rows_come_back_with_the_columns_of_the_model(self, library: str) -> None:
+        model = quick().fit(self.give(library, FRAME))
+        holes = self.give(library, FRAME.astype(float).mask(HOLES)[NAMES[::-1]])
+        filled = model.impute(holes, output="mode")
+        assert type(filled) is type(holes)
+        found = np.column_stack([np.asarray(filled[name]) for name in NAMES])
+        np.testing.assert_array_equal(found[~HOLES], X[~HOLES])
+
+
+def test_a_lazy_table_is_asked_to_be_collected(reference: LBARN) -> None:
+    lazy = pl.from_pandas(FRAME).lazy()
+    for use in (quick().fit, reference.score_samples, lambda X: quick().fit(X.collect(), X_val=X)):
+        with pytest.raises(TypeError, match=r"lazy table.*give X.collect\(\)"):
+            use(lazy)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
@@ -133,10 +182,14 @@ def test_another_value_is_named_with_its_column_and_row(library: str) -> None:
     wide = pd.DataFrame(np.zeros((50, 20), int), columns=[f"v{j}" for j in range(17)] + ["age", "x", "y"])
     wide.loc[31, "age"] = 3
     table = {"pandas": wide, "polars": pl.from_pandas(wide), "pyarrow": pa.Table.from_pandas(wide)}[library]
-    message = r"column 17 \('age'\) holds 3 \(row 31\); LBARN takes 0 and 1 only \(set binarize= to threshold\)"
+    message = r"column 17 \('age'\) holds 3 \(row 31, counted from 0\); LBARN takes 0 and 1 only \(set binarize= to threshold\)"
     for use in (quick().fit, quick().fit(wide.clip(0, 1)).score_samples):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(NotBinaryError, match=message) as caught:
             use(table)
+        assert isinstance(caught.value, LBARNError)
+        assert isinstance(caught.value, ValueError)
+        for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+            assert (error.column, error.value, error.row) == ("column 17 ('age')", 3, 31)
 
 
 @pytest.mark.parametrize("value", [3, -1, 0.5, np.inf, -np.inf, 256])
@@ -144,7 +197,7 @@ def test_another_value_is_named_with_its_column_and_row(library: str) -> None:
 def test_another_value_in_an_array_is_named(make: Any, value: float) -> None:
     wrong = X.astype(type(value) if isinstance(value, int) else float)
     wrong[7, 4] = value
-    with pytest.raises(ValueError, match=rf"^column 4 holds {value} \(row 7\)"):
+    with pytest.raises(ValueError, match=rf"^column 4 holds {value} \(row 7, counted from 0\)"):
         quick().fit(make(wrong))
 
 
@@ -153,7 +206,7 @@ def test_the_row_is_named_beyond_the_first_chunk(monkeypatch: pytest.MonkeyPatch
     assert_same_network(quick().fit(FRAME), quick().fit(X))
     wrong = FRAME.astype(float)
     wrong.iloc[123, 2] = 7
-    with pytest.raises(ValueError, match=r"column 2 \('c'\) holds 7.0 \(row 123\)"):
+    with pytest.raises(ValueError, match=r"column 2 \('c'\) holds 7.0 \(row 123, counted from 0\)"):
         quick().fit(wrong)
 
 
@@ -236,7 +289,8 @@ def test_a_column_of_nulls_only_is_missing_throughout(kind: str) -> None:
     empty["pyarrow"] = empty["polars"].to_arrow()
     expected = X.astype(float)
     expected[:, 2] = np.nan
-    assert_same_network(quick().fit(empty[kind]), quick().fit(expected))
+    with pytest.warns(UserWarning, match="column 2"):
+        assert_same_network(quick().fit(empty[kind]), quick().fit(expected))
 
 
 def test_packed_data_is_what_is_kept() -> None:

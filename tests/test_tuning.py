@@ -65,8 +65,8 @@ def test_with_more_time_it_goes_on_with_more_columns() -> None:
     assert seen[-1] == 40
 
 
-def test_it_is_better_than_the_default(tuned: LBARN) -> None:
-    default = LBARN(max_iter=200, learning_rate=0.1, refit=True, random_state=0).fit(X, X_val=VALID)
+def test_it_is_better_than_the_settings_of_the_paper(tuned: LBARN) -> None:
+    default = LBARN.paper(max_iter=200, learning_rate=0.1, refit=True, random_state=0).fit(X, X_val=VALID)
     assert tuned.score(TEST) > default.score(TEST)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from lbarn._models.density import Density, check_counts
 from lbarn._models.outliers import LBARNOutlierDetector
-from lbarn._tables.table import read_like, take_rows
+from lbarn._tables.table import read_like
 
 __all__ = ["Anomaly", "LBARNOutlierDetector", "SurprisingBit", "explain"]
 
@@ -45,13 +45,14 @@ def explain(model: Density, X: Any, *, n_rows: int = 10, n_bits: int = 5) -> lis
     [(7, 1, 1)]
     """
     check_counts(n_rows=n_rows, n_bits=n_bits)
-    scores = model.score_samples(X)
+    network = model.distribution
+    table = read_like(X, model.table_format_, model.n_features_in_, binarize=model.binarize)
+    scores = np.concatenate([network.log_likelihood(bits, model.n_jobs) for _, bits in table.complete_chunks()])
     rows = np.argsort(scores, kind="stable")[:n_rows]
-    chosen = take_rows(X, rows)
-    table = read_like(chosen, model.table_format_, model.n_features_in_, binarize=model.binarize)
+    chosen = table.take(rows).complete()
     names = (table.format if table.format.names else model.table_format_).labels(table.n_columns)
     anomalies = []
-    for row, bits, nats in zip(rows, table.complete(), model.surprise(chosen)):
+    for row, bits, nats in zip(rows, chosen, network.surprise(chosen, model.n_jobs)):
         found = []
         for j in np.argsort(-nats, kind="stable")[:n_bits]:
             rate = None if model.base_rates_ is None else float(model.base_rates_[j])

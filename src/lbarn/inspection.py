@@ -11,8 +11,10 @@ import numpy as np
 from lbarn._engine.trees import LOG_ODDS_UNIT, Trees
 from lbarn._models.classifier import LBARNClassifier
 from lbarn._models.ensemble import LBARNEnsemble
+from lbarn._models.estimators import parameters_to_json
 from lbarn._models.lbarn import LBARN
 from lbarn.baselines.independent import TreeBaseline
+from lbarn.parameters import Parameters
 
 __all__ = ["column_lines", "describe", "describe_column", "lines", "tree_lines"]
 
@@ -32,21 +34,10 @@ def describe(model: Model) -> dict[str, Any]:
     ('IndependentBits', 2, 2)
     """
     about: dict[str, Any] = {"kind": type(model).__name__, "columns": int(model.n_features_in_)}
-    parts = _parts(model)
-    if parts is None:
-        about |= {"names": _names(model), **_network(model)}
-    else:
-        about["names"] = _names(parts.networks[0])
-        about[parts.name] = [
-            {"label": label, "share": share, **_network(network)}
-            for label, share, network in zip(parts.labels, parts.shares, parts.networks)
-        ]
-    about["parameters"] = {name: _plain(value) for name, value in model.get_params().items() if name not in _RUN_TIME}
-    return about
+    return {**about, "names": _names(model), **_content(model), "parameters": _parameters(model)}
 
 
 _PART = {"classes": "class", "members": "member"}
-_RUN_TIME = ("n_jobs", "verbose", "warm_start")
 
 
 class _Parts(NamedTuple):
@@ -55,7 +46,7 @@ class _Parts(NamedTuple):
     name: str
     labels: list[Any]
     shares: list[float]
-    networks: Sequence[_Network]
+    networks: Sequence[Any]  # of a classifier they may be ensembles, which have networks themselves
 
 
 def _parts(model: Model) -> _Parts | None:
@@ -64,6 +55,25 @@ def _parts(model: Model) -> _Parts | None:
     if isinstance(model, LBARNEnsemble):
         return _Parts("members", list(range(len(model.members_))), model.weights_.tolist(), model.members_)
     return None
+
+
+def _parameters(model: Model) -> dict[str, Any]:
+    """Those that affect it; a classifier has those of its estimator."""
+    if isinstance(model, LBARNClassifier):
+        if model.estimator is None:
+            return {"estimator": None}
+        return {"estimator": type(model.estimator).__name__, **_parameters(model.estimator)}
+    if isinstance(model, Parameters):
+        return parameters_to_json(model)
+    return {name: _plain(value) for name, value in model.get_params().items() if name != "n_jobs"}
+
+
+def _content(model: Model) -> dict[str, Any]:
+    parts = _parts(model)
+    if parts is None:
+        return _network(model)
+    told = zip(parts.labels, parts.shares, parts.networks)
+    return {parts.name: [{"label": label, "share": share, **_content(network)} for label, share, network in told]}
 
 
 def _network(model: _Network) -> dict[str, Any]:
@@ -115,7 +125,8 @@ def describe_column(model: Model, column: str, *, n_predictors: int = 10, n_tree
     parts = _parts(model)
     if parts is not None:
         pairs = zip(parts.labels, parts.networks)
-        told = [{"label": label, **_conditional(network, column, n_predictors, n_trees)} for label, network in pairs]
+        counts = {"n_predictors": n_predictors, "n_trees": n_trees}
+        told = [{"label": label, **describe_column(network, column, **counts)} for label, network in pairs]
         return {"column": told[0]["column"], parts.name: told}
     return _conditional(model, column, n_predictors, n_trees)
 
@@ -223,8 +234,8 @@ def _some(names: list[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + (f", ... ({len(names):,} in all)" if len(names) > most else "")
 
 
-def _names(model: _Network) -> list[str] | None:
-    names = model.table_format_.names
+def _names(model: Model) -> list[str] | None:
+    names = (model.networks_[0] if isinstance(model, LBARNClassifier) else model).table_format_.names
     return None if names is None else [str(name) for name in names]
 
 

@@ -96,8 +96,8 @@ class LBARNClassifier(modelfile.SavedModel, ClassifierMixin, MetaEstimatorMixin,
 
     # ------------------------------------------------------------------ fit
 
-    @_fit_context(prefer_skip_nested_validation=False)
     @all_or_nothing
+    @_fit_context(prefer_skip_nested_validation=False)
     def fit(
         self,
         X: Any,

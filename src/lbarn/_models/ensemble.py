@@ -88,8 +88,8 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
 
     # ------------------------------------------------------------------ fit
 
-    @_fit_context(prefer_skip_nested_validation=True)
     @all_or_nothing
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: Any,

@@ -78,8 +78,8 @@ class LBARNImputer(OneToOneFeatureMixin, TransformerMixin, MetaEstimatorMixin, B
         tags.transformer_tags.preserves_dtype = [] if self.output == "probability" else ["float64", "float32"]
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=False)
     @all_or_nothing
+    @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: None = None, **fit_params: Any) -> LBARNImputer:
         """Fit the density, to which ``fit_params`` go: ``X_val``, ``sample_weight``, ``checkpoint`` and so on."""
         network = LBARN() if self.estimator is None else clone(self.estimator)

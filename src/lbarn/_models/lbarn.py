@@ -107,8 +107,8 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
 
     # ------------------------------------------------------------------ fit
 
-    @_fit_context(prefer_skip_nested_validation=True)
     @all_or_nothing
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: Any,
@@ -210,7 +210,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
 
     def cumulative_score(self, X: Any) -> NDArray[np.float64]:
         """Mean log-likelihood of the first 1, 2, ..., D variables of the order; the last one is ``score(X)``."""
-        return -np.cumsum(self.surprise(X).sum(axis=0)[self.order_]) / self._ready(X).n_rows
+        return self.distribution.cumulative((values for _, values in self._ready(X).complete_chunks()), self.n_jobs)
 
 
 # ---------------------------------------------------------------------- files

@@ -85,8 +85,8 @@ class LBARNOutlierDetector(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
     def _estimator(self) -> Any:
         return LBARN() if self.estimator is None else self.estimator
 
-    @_fit_context(prefer_skip_nested_validation=False)
     @all_or_nothing
+    @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: None = None, **fit_params: Any) -> LBARNOutlierDetector:
         """Fit the model on most of the rows, and set the threshold on the others.
 

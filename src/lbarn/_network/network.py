@@ -166,6 +166,14 @@ class Network:
         """-log p(x_d | x_<d) of every value, in nats, shape (n, D); a row sums to -log p(x)."""
         return -UNIT * self.log_p_each(pack(rows, self.order), n_jobs)[self.position].T.astype(np.float64)
 
+    def cumulative(self, chunks: Iterable[Bits], n_jobs: int | None = None) -> Floats:
+        """Mean log p(x) of the first 1, 2, ..., D columns of the order, in nats."""
+        n_rows, total = 0, np.zeros(self.n_columns, np.int64)
+        for rows in chunks:
+            n_rows += len(rows)
+            total += self.log_p_each(pack(rows, self.order), n_jobs).sum(axis=1)
+        return np.cumsum(total * UNIT) / n_rows
+
     # ------------------------------------------------------------------ new rows
 
     def draw(self, n: int, random: np.random.RandomState, n_jobs: int | None = None) -> NDArray[np.uint8]:

@@ -150,6 +150,10 @@ class Table:
         ]
         return PackedBits.concatenate(parts), PackedBits.concatenate(missing_parts)
 
+    def take(self, rows: NDArray[np.intp]) -> Table:
+        """The rows with these numbers, in this order."""
+        return replace(self, n_rows=len(rows), source=self.source[rows, :])
+
     def stacked(self, below: Table) -> Any:
         """The rows of both in the sort of table that this one is, as they came."""
         if sp.issparse(self.source) and sp.issparse(below.source):

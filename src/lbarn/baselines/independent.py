@@ -47,7 +47,7 @@ class TreeBaseline(Density):
 
     def cumulative_score(self, X: Any) -> NDArray[np.float64]:
         """Mean log-likelihood of the first 1, 2, ..., D columns; the last one is ``score(X)``."""
-        return -np.cumsum(self.surprise(X).sum(axis=0)) / self._ready(X).n_rows
+        return self.distribution.cumulative((values for _, values in self._ready(X).complete_chunks()), self.n_jobs)
 
 
 class IndependentBits(modelfile.SavedModel, TreeBaseline):
