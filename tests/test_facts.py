@@ -13,6 +13,7 @@ from sklearn.metrics import normalized_mutual_info_score
 
 pytest.importorskip("matplotlib")
 
+from lbarn.anomalies import explain
 from lbarn.baselines import BernoulliMixture, IndependentBits
 from lbarn.inspection import calibration
 from lbarn.report.facts import COINS, INDEPENDENT, Facts, Folded, collect, fold_pairs, folded_columns
@@ -71,7 +72,7 @@ class TestFit:
         assert fit.gain_error == pytest.approx(difference.std(ddof=1) / np.sqrt(len(test)), abs=1e-5)
 
     def test_what_was_validated_is_what_the_selected_model_had(self) -> None:
-        model = quick().fit(X[:200], X_val=X[200:])
+        model = quick(refit=False).fit(X[:200], X_val=X[200:])
         found = about(model, TEST)
         assert found.fit.validated == pytest.approx(model.score(X[200:]))
         assert found.training.curves is not None
@@ -214,6 +215,17 @@ class TestStrange:
         assert found is not None
         for one in found.explanations:
             assert all(HOLES[one.rows[0], cell.column] == cell.value for cell in one.cells)
+
+
+def test_explain_names_the_share_of_training_rows_that_have_a_value() -> None:
+    model = quick().fit(X)
+    assert model.base_rates_ is not None
+    for anomaly in explain(model, TEST, n_rows=5, n_bits=D):
+        for bit in anomaly.bits:
+            share = (X[:, int(bit.column)] == bit.value).sum()
+            assert bit.base_rate == pytest.approx((share + 0.5) / (len(X) + 1))
+    model.base_rates_ = None  # as in files of version 0.1
+    assert {bit.base_rate for bit in explain(model, TEST, n_rows=1)[0].bits} == {None}
 
 
 def test_wide_tables_need_no_square_of_their_columns() -> None:

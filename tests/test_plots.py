@@ -103,7 +103,7 @@ def test_a_dark_style_gives_a_dark_picture(name: str, model: LBARN) -> None:
         display = ALL[name](model, **({"shape": SHAPE} if name in DISPLAYS else {}))
         display.figure_.canvas.draw()
         pixels = np.asarray(display.figure_.canvas.buffer_rgba())[..., :3]
-    assert np.median(pixels) < 128
+    assert pixels[0, 0].max() < 64  # what lies behind everything
 
 
 @pytest.mark.parametrize("name", DISPLAYS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from lbarn._models.density import Density, check_counts
 from lbarn._models.outliers import LBARNOutlierDetector
@@ -45,13 +46,15 @@ def explain(model: Density, X: Any, *, n_rows: int = 10, n_bits: int = 5) -> lis
     [(7, 1, 1)]
     """
     check_counts(n_rows=n_rows, n_bits=n_bits)
-    scores = model.score_samples(X)
+    check_is_fitted(model)
+    table = read_like(X, model.table_format_, model.n_features_in_, binarize=model.binarize)
+    chunks = (values for _, values in table.complete_chunks())
+    scores = np.concatenate([model.distribution.log_likelihood(values, model.n_jobs) for values in chunks])
     rows = np.argsort(scores, kind="stable")[:n_rows]
-    chosen = take_rows(X, rows)
-    table = read_like(chosen, model.table_format_, model.n_features_in_, binarize=model.binarize)
+    chosen = read_like(take_rows(X, rows), model.table_format_, table.n_columns, binarize=model.binarize).complete()
     names = (table.format if table.format.names else model.table_format_).labels(table.n_columns)
     anomalies = []
-    for row, bits, nats in zip(rows, table.complete(), model.surprise(chosen)):
+    for row, bits, nats in zip(rows, chosen, model.distribution.surprise(chosen, model.n_jobs)):
         found = []
         for j in np.argsort(-nats, kind="stable")[:n_bits]:
             rate = None if model.base_rates_ is None else float(model.base_rates_[j])
