@@ -7,13 +7,18 @@ CPP := $(wildcard src/core/*.hpp src/core/*.cpp tests/*.cpp benchmarks/*.cpp)
 CORE_TESTS := $(addprefix tests/test_,bits.py histogram.py logistic.py trees.py conditional.py boosting.py edge_cases.py)
 STUBGEN = mkdir -p build && $(RUN)/python -m nanobind.stubgen --quiet -m lbarn._core -o build/_core.pyi
 
-.PHONY: demo test lint format stubs bench sanitize clean
+.PHONY: demo test torture lint format stubs docs bench sanitize clean
 
+# A few minutes for environment and build, once; then about 15 seconds.
 demo: $(VENV)/installed
 	$(RUN)/python -m lbarn.demo
 
 test: $(VENV)/test
 	$(RUN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+# Kills fits at random moments, N of them in all, and continues them.
+torture: $(VENV)/test
+	$(RUN)/python tests/torture.py $(or $(N),100)
 
 lint: $(VENV)/lint
 	$(RUN)/ruff check .
@@ -33,6 +38,11 @@ format: $(VENV)/lint
 stubs: $(VENV)/lint
 	$(STUBGEN)
 	cmp -s build/_core.pyi src/lbarn/_core.pyi || cp build/_core.pyi src/lbarn/_core.pyi
+
+# The documentation as a site, in build/site; warnings are errors (mkdocs.yml). Needs no network once its environment is there.
+docs: $(VENV)/docs
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict
+	@echo "built; open build/site/index.html, or with search: $(RUN)/python -m http.server -d build/site"
 
 bench: $(VENV)/bench
 	$(RUN)/python benchmarks/bench_histogram.py
@@ -59,6 +69,10 @@ $(VENV)/test: $(VENV)/installed
 
 $(VENV)/lint: $(VENV)/installed
 	$(RUN)/python -m pip install --quiet --group lint
+	touch $@
+
+$(VENV)/docs: $(VENV)/installed
+	$(RUN)/python -m pip install --quiet --group docs
 	touch $@
 
 $(VENV)/bench: $(VENV)/installed

@@ -3,7 +3,7 @@
     python benchmarks/gallery.py [--max-iter 150] [--jobs 2] [--folder FOLDER] [--smoke]
 
 OCR-letters, 16 x 8 pixels, are read from the folder LBARN_DATA, or else from ../shared/data beside the project (--smoke
-takes scikit-learn's digits); a table with names is scikit-learn's breast cancer data, every value 1 where above its median.
+takes scikit-learn's digits); a table with names is scikit-learn's breast cancer data, every value 1 if above its median.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import matplotlib
 from sklearn.datasets import load_breast_cancer
 
 from lbarn.plots import (
+    CalibrationDisplay,
     CumulativeScoreDisplay,
     DependencyGraphDisplay,
     ImportanceDisplay,
@@ -55,6 +56,7 @@ def letters(data: Split, shape: tuple[int, int], options: argparse.Namespace) ->
         "curves": lambda: ValidationCurvesDisplay.from_estimator(by_leaves),
         "importance": lambda: ImportanceDisplay.from_estimator(given, middle, shape=shape),
         "graph": lambda: DependencyGraphDisplay.from_estimator(given, n_pairs=60, shape=shape),
+        "calibration": lambda: CalibrationDisplay.from_estimator(given, data.test),
         "order": lambda: OrderDisplay.from_estimator(entropy, shape=shape),
         "cumulative": lambda: CumulativeScoreDisplay.from_estimator(by_order, data.test[:2000]),
         "reconstruction": lambda: ReconstructionDisplay.from_estimator(entropy, data.test[:12], share=0.2, shape=shape),
@@ -63,7 +65,7 @@ def letters(data: Split, shape: tuple[int, int], options: argparse.Namespace) ->
 
 
 def cells(options: argparse.Namespace) -> dict[str, Callable[[], Any]]:
-    """Columns that have names: thirty measurements of cells, each 1 where above its median."""
+    """Columns that have names: thirty measurements of cells, each 1 if above its median."""
     measured = load_breast_cancer(as_frame=True).data
     bits = (measured > measured.median()).astype(int)
     train, test = bits[:400], bits[400:]

@@ -145,10 +145,10 @@ def assign(X: Array, splits: Splits) -> NDArray[np.intp]:
 
 
 def leaf_updates(leaf: NDArray[np.intp], n_leaves: int, g: Array, h: Array, how: Boosting) -> Array:
-    """eq:leaf_update, clipped, times the shrinkage factor, clipped again; 0 without hessian."""
+    """eq:leaf_update with penalties, times the shrinkage factor, clipped; 0 without hessian."""
     G, H = np.bincount(leaf, g, n_leaves), np.bincount(leaf, h, n_leaves)
+    G = np.sign(G) * np.maximum(np.abs(G) - how.l1_regularization, 0.0)
     gamma = np.divide(G, H + how.l2_regularization, out=np.zeros(n_leaves), where=H > 0)
-    gamma = np.clip(gamma, -how.max_step, how.max_step)
     return np.clip(how.learning_rate * gamma, -MAX_LEAF, MAX_LEAF)
 
 

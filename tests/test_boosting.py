@@ -218,12 +218,12 @@ def test_rows_of_weight_zero_are_dropped(unequal):
     np.testing.assert_array_equal(whole.train_curve, part.train_curve)
 
 
-CERTAINTY = [{"max_step": 1.0}, {"cap": True}, {"max_step": 2.5, "cap": True}]
+CERTAINTY = [{"l1_regularization": 0.5}, {"cap": True}, {"l1_regularization": 2.5, "cap": True}]
 
 
 @pytest.mark.parametrize("certainty", CERTAINTY, ids=str)
 @pytest.mark.parametrize("seed", range(4000, 4030))
-def test_clipped_steps_and_capped_log_odds_agree_with_the_oracle_tree_by_tree(seed, certainty):
+def test_penalised_leaves_and_capped_log_odds_agree_with_the_oracle_tree_by_tree(seed, certainty):
     problem = random_problem(seed, max_iter=12, learning_rate=1.0, **certainty)
     conditional = problem.train()
     for t in range(problem.how.max_iter):
@@ -233,7 +233,7 @@ def test_clipped_steps_and_capped_log_odds_agree_with_the_oracle_tree_by_tree(se
 
 @pytest.mark.parametrize("certainty", CERTAINTY, ids=str)
 @pytest.mark.parametrize("seed", range(5000, 5030))
-def test_whole_runs_with_clipped_steps_and_capped_log_odds_reach_the_oracles_curve(seed, certainty):
+def test_whole_runs_with_penalised_leaves_and_capped_log_odds_reach_the_oracles_curve(seed, certainty):
     problem = random_problem(seed, max_iter=30, learning_rate=0.3, **certainty)
     conditional = problem.train()
     ties = [oracle.splits_of(conditional.trees, t) for t in range(30)]
@@ -241,12 +241,12 @@ def test_whole_runs_with_clipped_steps_and_capped_log_odds_reach_the_oracles_cur
     np.testing.assert_allclose(conditional.train_curve, run.curve, rtol=0, atol=1e-4)
 
 
-def test_no_leaf_is_larger_than_the_longest_step_times_the_learning_rate():
-    X, y = planted(400)
-    free = Problem(X, y, Boosting(max_leaf_nodes=16, learning_rate=0.5, max_iter=30, splits="exact"))
-    clipped = replace(free, how=replace(free.how, max_step=1.5))
-    assert np.abs(free.train().trees.values).max() * LOG_ODDS_UNIT > 0.75
-    assert np.abs(clipped.train().trees.values).max() * LOG_ODDS_UNIT == 0.75
+def test_a_leaf_stops_moving_once_as_many_contrary_rows_are_expected_as_the_penalty_takes_for_chance():
+    X, y = np.zeros((400, 1)), np.zeros(400)
+    how = Boosting(max_leaf_nodes=2, learning_rate=0.5, max_iter=200, splits="exact", l1_regularization=0.5)
+    conditional = Problem(X, y, how).train()
+    log_odds = conditional.trees.values.sum() * LOG_ODDS_UNIT
+    assert 400 / (1 + np.exp(-log_odds)) == pytest.approx(0.5, abs=1e-3)
 
 
 @pytest.mark.parametrize("splits", ["exact", "fast"])

@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,8 @@ from fit_process import DEADLINE, finished_dimensions, linked_rows, model_bytes,
 from lbarn import LBARN, CheckpointError
 from lbarn._engine.bits import pack
 from lbarn._engine.conditional import Boosting, Conditional
-from lbarn._training import jobs as training
+from lbarn._network import container
+from lbarn._training import run as training
 from lbarn._training.checkpoint import Checkpoint
 
 # The fits are short, for speed: their curves still rise.
@@ -85,7 +89,7 @@ def test_a_finished_checkpoint_trains_nothing(tmp_path: Path, monkeypatch: pytes
         {"learning_rate": "auto", "max_iter": 30},
         {"order": "random"},
         {"order": "entropy-decreasing"},
-        {"order": "entropy-increasing", "refit": True},
+        {"order": "entropy-increasing", "refit": False},
         {"n_iter_no_change": 2},
     ],
     ids=str,
@@ -102,7 +106,7 @@ def test_a_fit_stopped_on_the_way_ends_with_the_same_model_file(
 def test_an_entropy_order_is_kept_and_not_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = LBARN(**SHORT, order="entropy-decreasing")
     expected = model_bytes(model.fit(X, checkpoint=tmp_path))
-    monkeypatch.setattr("lbarn._models.lbarn.entropy_order", None)
+    monkeypatch.setattr("lbarn._training.run.resolve_order", None)
     assert model_bytes(model.fit(X, checkpoint=tmp_path)) == expected
 
 
@@ -125,7 +129,7 @@ def test_a_fit_without_a_seed_keeps_the_one_it_drew(
     stop_after(3, monkeypatch, lambda: model.fit(X, checkpoint=tmp_path / "a"))
     first, second = LBARN(**parameters), LBARN(**parameters)
     assert model_bytes(first.fit(X, checkpoint=tmp_path / "a")) == model_bytes(second.fit(X, checkpoint=tmp_path / "a"))
-    assert first.seed_ == model.seed_
+    assert first.seed_ == json.loads((tmp_path / "a" / "checkpoint.json").read_text())["seed"]
     assert LBARN(**parameters).fit(X, checkpoint=tmp_path / "b").seed_ != first.seed_
 
 
@@ -173,8 +177,10 @@ OTHER: dict[str, Any] = {
     "split_bits": 5,
     "min_gain": 0.5,
     "l2_regularization": 1.0,
-    "max_features": 0.5,
-    "refit": True,
+    "l1_regularization": 0.25,
+    "cap": False,
+    "max_features": 0.75,
+    "refit": False,
     "n_iter_no_change": 3,
     "validation_fraction": 0.3,
     "binarize": 0.5,
@@ -232,7 +238,20 @@ def test_a_warm_start_does_not_continue_into_a_checkpoint_with_another_seed(tmp_
         model.set_params(max_iter=25).fit(X, checkpoint=tmp_path)
 
 
-# ---------------------------------------------------------------- damage
+# ---------------------------------------------------------------- folders and heads
+
+
+def test_a_checkpoint_without_a_name_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CheckpointError, match="an empty name; name a folder"):
+        LBARN(**SHORT).fit(X, checkpoint="")
+    assert os.listdir(tmp_path) == []
+
+
+def resealed(content: dict[str, Any]) -> bytes:
+    """A head with a right checksum."""
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
+    return json.dumps({**content, "checksum": digest.hexdigest()}).encode()
 
 
 @pytest.mark.parametrize(
@@ -242,15 +261,21 @@ def test_a_warm_start_does_not_continue_into_a_checkpoint_with_another_seed(tmp_
         b"[]",
         b"\xff\xfe\x00",
         b"[" * 100_000,
-        b'{"version": 1}',
-        b'{"version": 1, "identity": 5, "seed": 1}',
-        b'{"version": 1, "identity": {}, "seed": "one"}',
-        b'{"version": 1, "identity": {}, "seed": -1}',
-        b'{"version": 1, "identity": {}, "seed": 1e999}',
+        b'{"version": 3}',
+        b'{"version": 3, "identity": {}, "seed": 1}',
+        b'{"version": 3, "identity": {}, "seed": 1, "checksum": 5}',
+        resealed({"version": 3, "identity": 5, "seed": 1}),
+        resealed({"version": 3, "identity": [["a", "b"]], "seed": 1}),
+        resealed({"version": 3, "identity": {"a": {"b": []}}, "seed": 1}),
+        resealed({"version": 3, "identity": {}, "seed": "one"}),
+        resealed({"version": 3, "identity": {}, "seed": None}),
+        resealed({"version": 3, "identity": {}, "seed": True}),
+        resealed({"version": 3, "identity": {}, "seed": float("nan")}),
+        resealed({"version": 3, "identity": {}, "seed": 1, "more": 1}),
         b'{"version": 2, "identity": {}, "seed": 1}',
         b'{"version": 1, "identity": {}, "seed": 1}',
     ],
-    ids=lambda text: text[:45].decode(errors="replace"),
+    ids=lambda text: text[:60].decode(errors="replace"),
 )
 def test_a_damaged_or_foreign_head_is_refused(text: bytes, finished: Path) -> None:
     (finished / "checkpoint.json").write_bytes(text)
@@ -258,22 +283,105 @@ def test_a_damaged_or_foreign_head_is_refused(text: bytes, finished: Path) -> No
         LBARN(**SHORT).fit(X, checkpoint=finished)
 
 
-def test_dimensions_trained_with_another_seed_are_not_read(finished: Path) -> None:
+def test_a_checkpoint_of_an_older_lbarn_is_refused_by_its_version(finished: Path) -> None:
+    (finished / "checkpoint.json").write_text('{"version": 2, "identity": {}, "seed": 1}')
+    with pytest.raises(CheckpointError, match="is of version 2, this lbarn writes 3"):
+        LBARN(**SHORT).fit(X, checkpoint=finished)
+
+
+def test_another_seed_in_the_head_is_noticed(finished: Path) -> None:
     head = finished / "checkpoint.json"
     described = json.loads(head.read_text())
-    seed = described["seed"] = described["seed"] ^ 1
+    described["seed"] ^= 1
     head.write_text(json.dumps(described))
+    with pytest.raises(CheckpointError, match="checksum does not match"):
+        LBARN(**SHORT).fit(X, checkpoint=finished)
+
+
+def test_dimensions_that_belong_to_another_head_are_not_read(finished: Path) -> None:
+    head = finished / "checkpoint.json"
+    described = json.loads(head.read_text())
+    del described["checksum"]
+    seed = described["seed"] = described["seed"] ^ 1
+    head.write_bytes(resealed(described))
     before = set(finished_dimensions(finished))
     assert LBARN(**SHORT).fit(X, checkpoint=finished).seed_ == seed
     assert len(set(finished_dimensions(finished)) - before) == X.shape[1]
 
 
-def test_truncated_and_empty_dimensions_are_trained_again(finished: Path) -> None:
-    files = sorted(finished.glob("*.npz"))
-    for path, size in zip(files, (0, 1, 100, 1000, -1), strict=False):
+def to_itself(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def to_nowhere(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+@pytest.mark.parametrize("plant", [to_itself, to_nowhere, Path.mkdir, os.mkfifo], ids=lambda plant: plant.__name__)
+@pytest.mark.parametrize("head", [False, True], ids=["folder", "head"])
+def test_what_is_no_folder_and_no_head_is_refused(plant: Callable[[Path], None], head: bool, tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint"
+    if head:
+        folder.mkdir()
+        plant(folder / "checkpoint.json")
+    elif plant is not Path.mkdir:
+        plant(folder)
+    else:
+        folder.write_text("a file")
+    with pytest.raises(CheckpointError, match="choose an"):
+        LBARN(**SHORT).fit(X, checkpoint=folder)
+
+
+# ---------------------------------------------------------------- damage
+
+
+def dimensions(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.safetensors"))
+
+
+def fitted(folder: Path) -> bytes:
+    return model_bytes(LBARN(**SHORT).fit(X, checkpoint=folder))
+
+
+@pytest.fixture(scope="module")
+def expected() -> bytes:
+    return model_bytes(LBARN(**SHORT).fit(X))
+
+
+def test_truncated_and_empty_dimensions_are_trained_again(finished: Path, expected: bytes) -> None:
+    before = content(finished)
+    for path, size in zip(dimensions(finished), (0, 1, 100, 500, -1), strict=False):
         os.truncate(path, size % path.stat().st_size)
-    assert model_bytes(LBARN(**SHORT).fit(X, checkpoint=finished)) == model_bytes(LBARN(**SHORT).fit(X))
-    assert all(path.stat().st_size > 1000 for path in files)
+    assert fitted(finished) == expected
+    assert content(finished) == before
+
+
+def test_a_dimension_that_is_a_link_is_replaced_and_not_followed(finished: Path, expected: bytes) -> None:
+    victim = finished / "victim"
+    victim.write_text("precious")
+    first, second, third, *_ = dimensions(finished)
+    for path, target in ((first, first.name), (second, "victim"), (third, "nowhere")):
+        path.unlink()
+        path.symlink_to(target)
+    assert fitted(finished) == expected
+    assert victim.read_text() == "precious"
+    assert not any(path.is_symlink() for path in (first, second, third))
+
+
+def test_a_folder_in_the_place_of_a_dimension_is_refused(finished: Path) -> None:
+    path = dimensions(finished)[0]
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(CheckpointError, match="is a folder"):
+        fitted(finished)
+
+
+def test_dimensions_that_were_swapped_are_trained_again(finished: Path, expected: bytes) -> None:
+    *_, one, other = dimensions(finished)
+    content = one.read_bytes()
+    other.replace(one)
+    other.write_bytes(content)
+    assert fitted(finished) == expected
 
 
 def test_a_damaged_dimension_is_either_whole_or_not_there(tmp_path: Path) -> None:
@@ -282,7 +390,7 @@ def test_a_damaged_dimension_is_either_whole_or_not_there(tmp_path: Path) -> Non
     trained = Conditional.train(bits, bits, 5, how)
     checkpoint = Checkpoint(tmp_path, {}, seed=0)
     checkpoint.save(how, trained)
-    (path,) = tmp_path.glob("*.npz")
+    (path,) = dimensions(tmp_path)
     intact = path.read_bytes()
     rng = np.random.default_rng(0)
     lost = 0
@@ -294,8 +402,189 @@ def test_a_damaged_dimension_is_either_whole_or_not_there(tmp_path: Path) -> Non
         found = checkpoint.load(how, 5)
         lost += found is None
         if found is not None:
-            for name in ("splits", "gains", "values", "offsets"):
-                np.testing.assert_array_equal(getattr(found.trees, name), getattr(trained.trees, name))
-            np.testing.assert_array_equal(found.train_curve, trained.train_curve)
-            np.testing.assert_array_equal(found.valid_curve, trained.valid_curve)
+            assert_same(found, trained)
     assert lost > 200
+
+
+def assert_same(a: Conditional, b: Conditional) -> None:
+    for name in ("splits", "gains", "values", "offsets"):
+        np.testing.assert_array_equal(getattr(a.trees, name), getattr(b.trees, name))
+    np.testing.assert_array_equal(a.train_curve, b.train_curve)
+    np.testing.assert_array_equal(a.valid_curve, b.valid_curve)
+    assert a.n_start == b.n_start
+
+
+def item(name: str, at: Any, value: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    def alter(header: dict[str, Any], tensors: dict[str, Any]) -> None:
+        tensors[name][at] = value
+
+    return alter
+
+
+def whole(name: str, change: Callable[[Any], Any]) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    def alter(header: dict[str, Any], tensors: dict[str, Any]) -> None:
+        tensors[name] = change(tensors[name])
+
+    return alter
+
+
+def start_of(n_start: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    return lambda header, tensors: header.update(n_start=n_start)
+
+
+# What can be told from the file alone, its checksum being right.
+OUT_OF_BOUNDS = {
+    "leaf 60000": item("splits", (slice(None), 0), 60_000),
+    "leaf 300": item("splits", (3, 0), 300),
+    "variable 60000": item("splits", (slice(None), 1), 60_000),
+    "its own variable": item("splits", (0, 1), 5),
+    "offsets from 1": item("offsets", 0, 1),
+    "offsets back": item("offsets", 2, 0),
+    "offsets far": item("offsets", -1, 2**60),
+    "offsets negative": item("offsets", 1, -5),
+    "no offsets": whole("offsets", lambda a: a[:0]),
+    "fewer offsets": whole("offsets", lambda a: a[:-1]),
+    "fewer splits": whole("splits", lambda a: a[:-1]),
+    "fewer values": whole("values", lambda a: a[:-1]),
+    "more values": whole("values", lambda a: np.append(a, a[:1])),
+    "fewer gains": whole("gains", lambda a: a[1:]),
+    "a gain that is no number": item("gains", 0, np.nan),
+    "huge values": whole("values", lambda a: np.full_like(a, 2**31 - 1)),
+    "the least value": item("values", 0, -(2**31)),
+    "splits of another type": whole("splits", lambda a: a.astype(np.int64)),
+    "splits in one row": whole("splits", lambda a: a.reshape(-1)),
+    "values of another type": whole("values", lambda a: a.astype(np.float64)),
+    "offsets of another type": whole("offsets", lambda a: a.astype(np.int32)),
+    "gains of another type": whole("gains", lambda a: a.astype(np.float16)),
+    "a short curve": whole("train_curve", lambda a: a[:-1]),
+    "an empty curve": whole("valid_curve", lambda a: a[:0]),
+    "a long curve": whole("valid_curve", lambda a: np.append(a, a)),
+    "a curve with a hole": item("valid_curve", 2, np.nan),
+    "an infinite curve": item("train_curve", 2, np.inf),
+    "a curve of another type": whole("train_curve", lambda a: a.astype(np.float32)),
+    "a start that is too long": start_of(1000),
+    "a negative start": start_of(-1),
+    "a start that is a string": start_of("0"),
+    "a start that is a fraction": start_of(0.5),
+    "no start": lambda header, tensors: header.pop("n_start"),
+    "a limit that is a string": lambda header, tensors: header.update(limit="far"),
+    "a negative limit": lambda header, tensors: header.update(limit=-1),
+    "a huge limit": lambda header, tensors: header.update(limit=2**40),
+    "no limit": lambda header, tensors: header.pop("limit"),
+    "no values": lambda header, tensors: tensors.pop("values"),
+    "another place": lambda header, tensors: header.update(belongs_to="elsewhere"),
+}
+# What looks right: only the checksum can tell.
+PLAUSIBLE = {
+    "a value": item("values", 0, 5),
+    "a leaf": item("splits", (slice(None), 0), 0),
+    "a variable": item("splits", (slice(None), 1), 0),
+    "a gain": item("gains", 0, 0.5),
+    "a curve": item("valid_curve", 0, 0.0),
+    "another start": start_of(1),
+    "another limit": lambda header, tensors: header.update(limit=1000),
+    "values in another order": whole("values", lambda a: a[::-1].copy()),
+}
+
+
+def altered(path: Path, alter: Callable[[Any, Any], Any], seal: bool) -> None:
+    """The file with something else in it; sealed, its checksum is right."""
+    kind, header, tensors = container.read(path)
+    original = path.read_bytes()
+    alter(header, tensors)
+    container.write(path, kind, {name: value for name, value in header.items() if name != "version"}, tensors)
+    if not seal:
+        checksum = re.compile(rb'checksum\\": \\"[0-9a-f]{64}')
+        (right,) = checksum.findall(original)
+        path.write_bytes(checksum.sub(lambda _: right, path.read_bytes()))
+    assert path.read_bytes() != original
+
+
+@pytest.mark.parametrize(
+    ("name", "seal"),
+    [*((name, True) for name in OUT_OF_BOUNDS), *((name, False) for name in OUT_OF_BOUNDS | PLAUSIBLE)],
+)
+def test_a_dimension_that_was_altered_is_trained_again(name: str, seal: bool, finished: Path, expected: bytes) -> None:
+    (path,) = finished.glob("*-00005.safetensors")
+    before = path.read_bytes()
+    altered(path, (OUT_OF_BOUNDS | PLAUSIBLE)[name], seal)
+    assert fitted(finished) == expected
+    assert path.read_bytes() == before
+
+
+def test_more_trees_than_the_fit_has_rounds_are_not_read(tmp_path: Path) -> None:
+    bits = pack(X)
+    how = Boosting(max_leaf_nodes=4, max_iter=5)
+    checkpoint = Checkpoint(tmp_path, {}, seed=0)
+    checkpoint.save(how, Conditional.train(bits, bits, 5, Boosting(max_leaf_nodes=4, max_iter=6)))
+    assert checkpoint.load(how, 5) is None
+
+
+@pytest.mark.parametrize("seal", [True, False], ids=["sealed", "not sealed"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda order: order[[0, 0, *range(2, len(order))]],
+        lambda order: order + 1,
+        lambda order: order - 1,
+        lambda order: order * 10**12,
+        lambda order: order[:-1],
+        lambda order: np.append(order, len(order)),
+        lambda order: order[None],
+        lambda order: order.astype(np.float64),
+        lambda order: order.astype(np.int32),
+    ],
+    ids=["twice", "plus one", "minus one", "far", "shorter", "longer", "two-dimensional", "floats", "int32"],
+)
+def test_an_order_that_was_altered_is_found_again(change: Callable[[Any], Any], seal: bool, tmp_path: Path) -> None:
+    model = LBARN(**SHORT, order="entropy-decreasing")
+    expected = model_bytes(model.fit(X, checkpoint=tmp_path))
+    (path,) = tmp_path.glob("*-order.safetensors")
+    altered(path, whole("order", change), seal)
+    assert model_bytes(model.fit(X, checkpoint=tmp_path)) == expected
+
+
+def test_another_permutation_is_noticed(tmp_path: Path) -> None:
+    model = LBARN(**SHORT, order="entropy-decreasing")
+    expected = model_bytes(model.fit(X, checkpoint=tmp_path))
+    (path,) = tmp_path.glob("*-order.safetensors")
+    altered(path, whole("order", lambda order: order[::-1].copy()), seal=False)
+    assert model_bytes(model.fit(X, checkpoint=tmp_path)) == expected
+
+
+# ---------------------------------------------------------------- others in the folder, and no room
+
+
+def test_fits_in_threads_and_in_processes_share_a_folder(tmp_path: Path) -> None:
+    """The processes believe that they all have the same number, as in containers."""
+    shape, parameters = (500, 16), {**SHORT, "max_iter": 40}
+    expected = model_bytes(LBARN(**parameters).fit(linked_rows(*shape)))
+    files = [tmp_path / f"model {k}" for k in range(2)]
+    processes = [
+        start(shape, parameters, checkpoint=tmp_path / "fit", model=file, n_fits=3, environment={"LBARN_TEST_PID": "1"})
+        for file in files
+    ]
+    assert [process.wait(DEADLINE) for process in processes] == [0, 0]
+    assert [file.read_bytes() for file in files] == [expected] * 2
+    assert not list((tmp_path / "fit").glob(".*"))
+
+
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    code = """
+import resource, sys, warnings
+warnings.simplefilter("ignore")
+from fit_process import linked_rows
+from lbarn import LBARN
+X = linked_rows(200, 8)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500))
+LBARN(max_iter=50).fit(X, checkpoint=sys.argv[1])
+"""
+    process = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+    )
+    assert re.search(rf"OSError: .*File too large: '{tmp_path}/\w+-00007.safetensors'", process.stderr)
+    assert os.listdir(tmp_path) == ["checkpoint.json"]

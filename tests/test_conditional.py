@@ -25,8 +25,8 @@ VARIANTS = {
     "some features": Boosting(max_features=0.4),
     "from the base rate": Boosting(init="prior"),
     "from a logistic regression": Boosting(init="linear"),
-    "short steps": Boosting(max_step=0.5),
-    "capped": Boosting(cap=True, max_leaf_nodes=64, max_step=4.0, l2_regularization=0.1),
+    "l1": Boosting(l1_regularization=0.5),
+    "capped": Boosting(cap=True, max_leaf_nodes=64, l1_regularization=0.1, l2_regularization=0.1),
     "stumps": Boosting(max_leaf_nodes=2),
     "no split": Boosting(max_leaf_nodes=1),
 }
@@ -303,15 +303,15 @@ def test_the_limit_counts_the_rows_with_weight_that_a_model_was_trained_or_refit
     assert Conditional.train(FEW, OTHERS, POSITION, replace(CAPPED, cap=False)).trees.limit == NO_LIMIT
 
 
-def test_bounds_that_are_not_reached_change_nothing():
+def test_a_cap_that_is_not_reached_changes_nothing():
     how = VARIANTS["fast6"]
-    bounded = train(replace(how, max_step=100.0, cap=True))
+    bounded = train(replace(how, cap=True))
     assert_same_bits(arrays(bounded), arrays(train(how)))
     assert bounded.trees.limit == limit_of(TRAIN.n_rows)
 
 
 def test_refit_on_other_rows_gives_the_oracles_capped_leaf_updates():
-    how = replace(CAPPED, max_step=2.0, max_iter=25)
+    how = replace(CAPPED, l1_regularization=0.2, max_iter=25)
     c = Conditional.train(FEW, OTHERS, POSITION, how)
     other = OTHERS.unpack().astype(float)
     trees = [oracle.splits_of(c.trees, t) for t in range(len(c.trees))]
@@ -385,9 +385,9 @@ def test_the_core_refuses_parameters_that_it_cannot_work_with():
     for wrong in (1, 7):
         with pytest.raises(ValueError, match="split_bits"):
             train(Boosting(split_bits=wrong))
-    for wrong in (0.0, -1.0, np.nan):
-        with pytest.raises(ValueError, match="max_step"):
-            train(Boosting(max_step=wrong))
+    for wrong in (-1.0, np.nan):
+        with pytest.raises(ValueError, match="l1_regularization"):
+            train(Boosting(l1_regularization=wrong))
 
 
 def test_training_is_not_continued_from_curves_of_another_length():

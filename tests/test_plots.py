@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 
 pytest.importorskip("matplotlib")
@@ -20,8 +21,10 @@ from matplotlib.colors import to_rgb
 
 from lbarn import LBARN, plots
 from lbarn.baselines import BernoulliMixture, IndependentBits
+from lbarn.inspection import Calibration
 from lbarn.plots.columns import shortened
-from networks import quick, rows, still_rising
+from lbarn.plots.graph import strongest_pairs
+from networks import quick, quick_ensemble, rows, still_rising
 
 pytestmark = still_rising
 
@@ -55,6 +58,7 @@ DISPLAYS: dict[str, Draw] = {
     "surprise": lambda model, **how: plots.SurpriseDisplay.from_estimator(model, TEST, 7, **how),
 }
 SEVERAL: dict[str, Draw] = {
+    "calibration": lambda model, **how: plots.CalibrationDisplay.from_estimator(model, TEST, **how),
     "curves": plots.ValidationCurvesDisplay.from_estimator,
     "cumulative": lambda model, **how: plots.CumulativeScoreDisplay.from_estimator(model, TEST, **how),
 }
@@ -99,7 +103,7 @@ def test_a_dark_style_gives_a_dark_picture(name: str, model: LBARN) -> None:
         display = ALL[name](model, **({"shape": SHAPE} if name in DISPLAYS else {}))
         display.figure_.canvas.draw()
         pixels = np.asarray(display.figure_.canvas.buffer_rgba())[..., :3]
-    assert np.median(pixels) < 128
+    assert pixels[0, 0].max() < 64  # what lies behind everything
 
 
 @pytest.mark.parametrize("name", DISPLAYS)
@@ -176,7 +180,8 @@ class TestColumns:
     def test_many_columns_are_drawn_without_names(self) -> None:
         wide = IndependentBits().fit(rows(20, 90))
         display = plots.TreeCountsDisplay.from_estimator(wide)
-        assert len(display.ax_.patches) == 90
+        (outline,) = display.ax_.patches
+        assert outline.get_data().values.tolist() == [1] * 90
         assert display.ax_.get_xlabel() == "column"
 
 
@@ -217,6 +222,13 @@ class TestGraph:
         assert len(widths) == 5
         assert widths == sorted(widths, reverse=True)
 
+    def test_of_many_columns_the_importance_is_never_dense(self) -> None:
+        n = 30_000  # of which a square would take 7 GB
+        i, gain = np.arange(1, n), np.arange(1.0, n)
+        pairs, strength = strongest_pairs(csr_array((gain, (i, i - 1)), shape=(n, n)), 2)
+        assert pairs.tolist() == [[n - 1, n - 2], [n - 2, n - 3]]
+        assert strength.tolist() == [n - 1, n - 2]
+
     def test_every_node_is_named_once(self, named: LBARN) -> None:
         display = plots.DependencyGraphDisplay.from_estimator(named, n_pairs=6)
         assert sorted(texts(display)) == sorted(NAMES[j] for j in np.unique(display.pairs))
@@ -236,7 +248,7 @@ class TestSeveralModels:
         display = plots.ValidationCurvesDisplay.from_estimator(models)
         assert list(display.curves) == ["J = 2", "J = 4", "J = 4 (2)"]
         np.testing.assert_allclose(display.curves["J = 2"], models[0].valid_curve_.sum(axis=0))
-        assert f"J = 2: {display.curves['J = 2'].max():.2f}" in texts(display)
+        assert f"J = 2: \N{MINUS SIGN}{-display.curves['J = 2'].max():.2f}" in texts(display)
 
     def test_labels_of_a_mapping_are_kept(self, model: LBARN) -> None:
         assert list(plots.ValidationCurvesDisplay.from_estimator({"mine": model}).curves) == ["mine"]
@@ -257,6 +269,31 @@ class TestSeveralModels:
     def test_no_model_at_all_is_refused(self) -> None:
         with pytest.raises(ValueError, match="no model to draw"):
             plots.ValidationCurvesDisplay.from_estimator([])
+
+
+class TestCalibration:
+    def test_dots_are_the_groups_between_thresholds(self) -> None:
+        lines = [Calibration(0.01, 5, 8, 2, 1000), Calibration(0.1, 55, 48, 7, 2000), Calibration(1.0, 55, 48, 7, 2000)]
+        display = plots.CalibrationDisplay(lines).plot()
+        dots = next(line for line in display.ax_.lines if line.get_marker() == "o")
+        np.testing.assert_allclose(dots.get_xydata(), [[0.005, 0.008], [0.05, 0.04]])
+
+    def test_what_never_occurred_is_drawn_at_the_end_of_its_interval(self) -> None:
+        display = plots.CalibrationDisplay(
+            [Calibration(0.01, 0.1, 0, 0.3, 100), Calibration(1.0, 30, 29, 5, 200)]
+        ).plot()
+        (end,) = next(line for line in display.ax_.lines if line.get_marker() == "v").get_xydata()
+        assert end[0] == pytest.approx(0.001)
+        assert 0.02 < end[1] < 0.04  # three in a hundred would be seen
+
+    def test_axes_are_in_the_notation_of_probabilities(self, model: LBARN) -> None:
+        written = texts(plots.CalibrationDisplay.from_estimator(model, TEST))
+        assert {"100%", "10%"} <= set(written)
+
+    def test_rows_with_holes_can_be_drawn(self, model: LBARN) -> None:
+        holes = TEST.astype(float)
+        holes[0, 2] = np.nan
+        assert plots.CalibrationDisplay.from_estimator(model, holes).lines[-1].n_cells == TEST.size - 1
 
 
 class TestReconstruction:
@@ -302,6 +339,12 @@ class TestSurprise:
 def test_any_name_can_be_drawn(name: str, drawn: str) -> None:
     assert shortened(name) == drawn
     plt.figure().text(0, 0, shortened(name)).figure.canvas.draw()
+
+
+@pytest.mark.parametrize("display", [plots.OrderDisplay, plots.TreeCountsDisplay])
+def test_an_ensemble_has_no_single_order(display: Any) -> None:
+    with pytest.raises(ValueError, match="has several networks; draw one of its members_"):
+        display.from_estimator(quick_ensemble().fit(X))
 
 
 def test_colours_are_those_of_the_style(model: LBARN) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import sys
 from collections.abc import Iterator
@@ -20,7 +21,11 @@ pytest.importorskip("matplotlib")
 import lbarn
 from browser import CHROMIUM, Browser
 from lbarn import LBARN, LBARNClassifier, LBARNEnsemble
+from lbarn._models.density import Density
+from lbarn.anomalies import explain
 from lbarn.baselines import BernoulliMixture, IndependentBits
+from lbarn.inspection import calibration
+from lbarn.plots.numbers import chance
 from lbarn.report import write_report
 from networks import quick, rows, still_rising
 
@@ -55,6 +60,10 @@ def pages(model: LBARN, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
     named = quick().fit(pd.DataFrame(X, columns=NAMES))
     write_report(named, pd.DataFrame(holes, columns=NAMES), folder / "names.html", title="<i>Names</i> & more")
     return {"images": folder / "images.html", "names": folder / "names.html"}
+
+
+def minus(value: float, digits: int) -> str:
+    return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
 class Page(HTMLParser):
@@ -113,32 +122,75 @@ class TestPage:
 
     def test_tells_what_the_data_is(self, pages: dict[str, Path]) -> None:
         images, names = (re.sub(r"\s+", " ", Page(pages[name]).text) for name in ("images", "names"))
-        assert f"share of ones {TEST.mean():.1%}" in images
+        assert f"share of ones {100 * TEST.mean():.1f}%" in images
         assert "missing values none" in images
-        assert re.search(r"missing values (9|10|11)\.\d%", names)
+        assert re.search(r"missing values (9|10|11)(\.\d)?%", names)
 
     def test_names_the_strangest_row_and_the_strongest_dependency(self, model: LBARN, pages: dict[str, Path]) -> None:
         text = Page(pages["images"]).text
         scores = model.score_samples(TEST)
-        assert f"Row {scores.argmin()}: log p = {scores.min():.1f}" in text
+        assert f"Row {scores.argmin()}: log p = {minus(scores.min(), 1)}" in text
         strongest = np.unravel_index(model.feature_importances_.argmax(), (D, D))
         first, second = (f"pixel {j // 4}, {j % 4}" for j in strongest)
-        table = text.partition("is told by")[2]
+        table = text.partition("is explained by")[2]
         assert 0 <= table.index(first) < table.index(second)
 
-    def test_models_are_compared_on_rows_that_the_simple_ones_have_not_seen(
+    def test_the_headline_is_the_score_and_simple_models_come_from_the_training_rows(
         self, model: LBARN, pages: dict[str, Path]
     ) -> None:
         text = re.sub(r"\s+", " ", Page(pages["images"]).text)
-        assert "On 40 rows" in text
-        shown = {
-            name: float(nats)
-            for name, nats in re.findall(r"(this model|independent columns|fair coins)[^-]* (-[\d.]+) ", text)
+        assert "All 80 rows" in text
+        assert f"log-likelihood, nats per row {minus(model.score(TEST), 2)} " in text
+        expected = {
+            "this model (LBARN)": model.score(TEST),
+            "independent columns": IndependentBits().fit(X).score(TEST),
+            "fair coins": -D * np.log(2),
         }
-        assert shown["fair coins"] == pytest.approx(-D * np.log(2), abs=0.005)
-        assert shown["this model"] > shown["independent columns"] > -D
-        assert re.search(r"This model is better than the best simple one \(.*\) by [\d.]+ nats per row", text)
-        assert "honest only if the rows of this report are others" in text
+        for name, nats in expected.items():
+            assert f"{name} {minus(nats, 2)} {-nats / np.log(2):.2f}" in text
+        assert re.search(r"This model is better than independent columns by [\d.]+ nats per row \(standard error", text)
+        assert "honest only if it was not fitted on the rows of this report" in text
+
+    @pytest.mark.parametrize("name", ["images", "names"])
+    def test_minus_signs_are_true_ones(self, name: str, pages: dict[str, Path]) -> None:
+        assert not re.search(r"(?<![\w<-])-\d", Page(pages[name]).text.partition("Parameters")[0])
+
+    @pytest.mark.parametrize("name", ["images", "names"])
+    def test_all_text_in_pictures_is_of_one_size(self, name: str, pages: dict[str, Path]) -> None:
+        sizes = set()
+        for image in Page(pages[name]).all("img"):
+            picture = base64.b64decode((image["src"] or "").partition(",")[2]).decode()
+            sizes |= set(re.findall(r"font(?:-size)?: ([\d.]+px)", picture))
+        assert sizes == {"10px"}
+
+    def test_rare_values_are_counted(self, model: LBARN, pages: dict[str, Path]) -> None:
+        text = re.sub(r"\s+", " ", Page(pages["images"]).text)
+        every = calibration(model, TEST)[-1]
+        assert f"any {TEST.size:,} {every.expected:,.0f} {every.observed:,.0f}" in text
+
+    def test_base_rates_stand_beside_strange_values(self, model: LBARN, pages: dict[str, Path]) -> None:
+        (strange,) = explain(model, TEST, n_rows=1, n_bits=1)
+        bit = strange.bits[0]
+        assert bit.base_rate is not None
+        column = int(bit.column)
+        text = re.sub(r"\s+", " ", Page(pages["images"]).text)
+        value = f"pixel {column // 4}, {column % 4} is {bit.value}"
+        assert re.search(rf"{value} \S+ (\S+ \S+ )?{re.escape(chance(bit.base_rate))}", text)
+
+    def test_samples_of_a_table_with_names_are_a_table(self, pages: dict[str, Path]) -> None:
+        page = Page(pages["names"])
+        assert [one.get("class") for one in page.all("table")].count("samples") == 1
+        assert not any("samples and the rows" in (image["alt"] or "") for image in page.all("img"))
+        assert any("samples and the rows" in (image["alt"] or "") for image in Page(pages["images"]).all("img"))
+
+    def test_a_model_without_base_rates_says_so(self, tmp_path: Path) -> None:
+        model = quick().fit(X)
+        model.base_rates_ = None  # as in files of version 0.1
+        write_report(model, TEST, tmp_path / "report.html")
+        text = Page(tmp_path / "report.html").text
+        assert "no independent columns to compare with" in text
+        assert "base rate" not in text
+        assert "explained by other columns" not in text
 
     def test_the_same_arguments_give_the_same_bytes(self, model: LBARN, pages: dict[str, Path], tmp_path: Path) -> None:
         model.save(tmp_path / "model")
@@ -168,7 +220,7 @@ def test_a_browser_shows_it(name: str, width: int, dark: bool, browser: Browser,
         browser.evaluate("Promise.all([...document.images].map(image => image.decode())).then(() => 'decoded')")
         == "decoded"
     )
-    assert browser.evaluate("document.images.length") >= 9
+    assert browser.evaluate("document.images.length") == (13 if name == "images" else 8)
     assert browser.evaluate("[...document.images].filter(image => image.naturalWidth === 0).length") == 0
     assert browser.evaluate("document.documentElement.scrollWidth") == width
     wide = "[...document.images].filter(image => image.getBoundingClientRect().right > innerWidth).length"
@@ -195,8 +247,8 @@ def test_any_density_will_do(density: Any, kind: str, tmp_path: Path) -> None:
     write_report(density.fit(X), TEST[:12], tmp_path / "report.html")
     text = Page(tmp_path / "report.html").text
     assert kind in text
-    assert "too few rows (12)" in text
-    assert ("Which rows are strange" in text) == hasattr(density, "surprise")
+    assert ("Which rows are strange" in text) == isinstance(density, Density)
+    assert ("Are its probabilities right" in text) == isinstance(density, Density)
 
 
 def test_of_a_long_table_some_rows_are_chosen_and_a_trimmed_model_has_no_curves(tmp_path: Path) -> None:
@@ -204,14 +256,15 @@ def test_of_a_long_table_some_rows_are_chosen_and_a_trimmed_model_has_no_curves(
     quick().fit(bits[:200]).save(tmp_path / "model", trim=True)
     write_report(lbarn.load(tmp_path / "model"), bits, tmp_path / "report.html")
     text = re.sub(r"\s+", " ", Page(tmp_path / "report.html").text)
-    assert "rows, 5,000 of them looked at 5,100" in text
+    assert "rows 5,100" in text
+    assert "compared with each other on 5,000 rows" in text
     assert "The model was trimmed" in text
     assert "A model of 3 binary columns" in text
 
 
 class TestRefusals:
     def test_a_classifier_holds_several_densities(self, tmp_path: Path) -> None:
-        classifier = LBARNClassifier(max_iter=5).fit(X, X[:, 0])
+        classifier = LBARNClassifier(quick(max_iter=5)).fit(X, X[:, 0])
         with pytest.raises(ValueError, match="not about a LBARNClassifier; write one for each of its networks_"):
             write_report(classifier, TEST, tmp_path / "report.html")
 

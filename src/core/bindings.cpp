@@ -307,7 +307,7 @@ NB_MODULE(_core, m) {
       .def_rw("split_bits", &BoostingParameters::split_bits)
       .def_rw("min_gain", &BoostingParameters::min_gain)
       .def_rw("l2_regularization", &BoostingParameters::l2_regularization)
-      .def_rw("max_step", &BoostingParameters::max_step)
+      .def_rw("l1_regularization", &BoostingParameters::l1_regularization)
       .def_rw("cap", &BoostingParameters::cap)
       .def_rw("max_features", &BoostingParameters::max_features)
       .def_rw("n_iter_no_change", &BoostingParameters::n_iter_no_change, nb::arg().none());

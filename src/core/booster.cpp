@@ -14,11 +14,12 @@ namespace {
 void check(const BoostingParameters& parameters) {
   require(parameters.max_leaf_nodes >= 1 && parameters.max_leaf_nodes <= kMaxLeaves, "max_leaf_nodes: 1 to 65,535");
   require(parameters.split_bits >= 2 && parameters.split_bits <= 6, "split_bits: 2 to 6");
-  require(parameters.max_step > 0.0, "max_step: must be positive");
+  require(parameters.l1_regularization >= 0.0, "l1_regularization: must not be negative");
 }
 
 LeafRule rule_for(const BoostingParameters& parameters, const Walker& walker) {
-  return {parameters.learning_rate, parameters.l2_regularization / walker.scale() * kPerUnit, parameters.max_step};
+  const double per_row = kPerUnit / walker.scale();
+  return {parameters.learning_rate, parameters.l1_regularization * per_row, parameters.l2_regularization * per_row};
 }
 
 // Values of the leaves from their sums. A tree that would let the log-odds outgrow 31 bits gets zeros.

@@ -46,7 +46,7 @@ void ConditionalEntropies::start_at_base_rate(size_t column, State& state) const
   for (size_t round = 0; round < kBaseRounds; ++round) {
     training.advance(&value);
     training.sum_leaves(1, sums);
-    value = leaf_value(sums[0], {1.0, kL2 * kPerUnit});
+    value = leaf_value(sums[0], {1.0, 0.0, kL2 * kPerUnit});
     total += value;
   }
   training.advance(&value);
@@ -70,7 +70,7 @@ double ConditionalEntropies::update(size_t column) const {
   for (size_t i = 0; i < kRounds; ++i, ++state.round) {
     round.grow(training, summary, round_key(seed_, column, state.round));
     values.clear();
-    for (const LeafSum& sum : round.sums()) values.push_back(leaf_value(sum, {kRate, kL2 * kPerUnit}));
+    for (const LeafSum& sum : round.sums()) values.push_back(leaf_value(sum, {kRate, 0.0, kL2 * kPerUnit}));
     validation.assign({round.splits().data(), round.splits().size(), nullptr});
     const int64_t log_likelihood = validation.advance_score(values.data());
     if (log_likelihood > state.log_likelihood) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "fixed_point.hpp"
 #include "kernels.hpp"
@@ -18,16 +17,17 @@ inline double objective(const LeafSum& sum, double l2) {
 // How the sums become values.
 struct LeafRule {
   double learning_rate;
-  double l2;                                                  // in units of the sums
-  double max_step = std::numeric_limits<double>::infinity();  // of Newton's step, before the learning rate
+  double l1, l2;  // in units of the sums
 };
 
-// nu * sum g / (sum h + l2), the step clipped before and the value after nu, and rounded; 0 without hessian.
+// nu * G / (sum h + l2), clipped and rounded; 0 without hessian. G is sum g, nearer to 0 by l1: of the rows that a leaf
+// has more or fewer than were expected, that many count as chance.
 inline int32_t leaf_value(const LeafSum& sum, const LeafRule& rule) {
   if (sum.h <= 0) return 0;
   const double rate = rule.learning_rate / kLogOddsUnit;
-  double value = rate * static_cast<double>(sum.g) / (static_cast<double>(sum.h) + rule.l2);
-  if (std::isfinite(rule.max_step)) value = std::min(std::max(value, -rate * rule.max_step), rate * rule.max_step);
+  const auto g = static_cast<double>(sum.g);
+  const double beyond = std::copysign(std::max(std::abs(g) - rule.l1, 0.0), g);
+  const double value = rate * beyond / (static_cast<double>(sum.h) + rule.l2);
   const auto clip = static_cast<double>(kMaxLeaf);
   return static_cast<int32_t>(std::llround(std::min(std::max(value, -clip), clip)));
 }

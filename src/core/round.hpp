@@ -1,7 +1,6 @@
 // One round of boosting: from g and h of the training rows to a tree, and to the sums that its leaves are made of.
 #pragma once
 
-#include <limits>
 #include <optional>
 #include <vector>
 
@@ -22,10 +21,10 @@ struct BoostingParameters {
   SplitKind splits = SplitKind::fast;            // exact: round g and h to 24 bits; fast: stochastically to split_bits
   int split_bits = 6;
   double min_gain = 0.0;
+  double l1_regularization = 0.0;
   double l2_regularization = 0.0;
-  double max_step = std::numeric_limits<double>::infinity();  // of a leaf, before the learning rate
-  bool cap = false;                                           // no probability below 1 / (2 (n + 1)) after n rows
-  double max_features = 1.0;                                  // share of the predictors that a tree may split on
+  bool cap = false;                        // no probability below 1 / (2 (n + 1)) after n rows
+  double max_features = 1.0;               // share of the predictors that a tree may split on
   std::optional<size_t> n_iter_no_change;  // stop when validation has not improved for this many rounds; 0 is never too
 };
 

@@ -1,24 +1,47 @@
-"""What is in a model: its parameters, sizes and log-likelihoods, and one column's conditional in readable form."""
+"""What is in a model: its parameters, sizes and log-likelihoods, one column's conditional, and how calibrated it is."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from lbarn._engine.trees import LOG_ODDS_UNIT, Trees
 from lbarn._models.classifier import LBARNClassifier
+from lbarn._models.density import Density
 from lbarn._models.ensemble import LBARNEnsemble
 from lbarn._models.estimators import parameters_to_json
 from lbarn._models.lbarn import LBARN
+from lbarn._network.mixture import Mixture
+from lbarn._network.network import Distribution, Network
+from lbarn._tables.table import read_like
 from lbarn.baselines.independent import TreeBaseline
 from lbarn.parameters import Parameters
 
-__all__ = ["column_lines", "describe", "describe_column", "lines", "tree_lines"]
+__all__ = [
+    "THRESHOLDS",
+    "Calibration",
+    "CalibrationTally",
+    "Cells",
+    "calibration",
+    "cells",
+    "column_lines",
+    "completed",
+    "describe",
+    "describe_column",
+    "lines",
+    "tree_lines",
+]
 
-
+Bits = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 Model = LBARN | TreeBaseline | LBARNClassifier | LBARNEnsemble
 _Network = LBARN | TreeBaseline
 
@@ -33,28 +56,13 @@ def describe(model: Model) -> dict[str, Any]:
     >>> found["kind"], found["columns"], found["trees"]["selected"]
     ('IndependentBits', 2, 2)
     """
-    about: dict[str, Any] = {"kind": type(model).__name__, "columns": int(model.n_features_in_)}
-    return {**about, "names": _names(model), **_content(model), "parameters": _parameters(model)}
-
-
-_PART = {"classes": "class", "members": "member"}
-
-
-class _Parts(NamedTuple):
-    """The networks of a model that has several."""
-
-    name: str
-    labels: list[Any]
-    shares: list[float]
-    networks: Sequence[Any]  # of a classifier they may be ensembles, which have networks themselves
-
-
-def _parts(model: Model) -> _Parts | None:
-    if isinstance(model, LBARNClassifier):
-        return _Parts("classes", model.classes_.tolist(), model.class_prior_.tolist(), model.networks_)
-    if isinstance(model, LBARNEnsemble):
-        return _Parts("members", list(range(len(model.members_))), model.weights_.tolist(), model.members_)
-    return None
+    return {
+        "kind": type(model).__name__,
+        "columns": int(model.n_features_in_),
+        "names": _names(model),
+        **_content(model),
+        "parameters": _parameters(model),
+    }
 
 
 def _parameters(model: Model) -> dict[str, Any]:
@@ -69,11 +77,33 @@ def _parameters(model: Model) -> dict[str, Any]:
 
 
 def _content(model: Model) -> dict[str, Any]:
+    """The networks of a model that has several, or what is in the only one."""
     parts = _parts(model)
     if parts is None:
+        assert isinstance(model, _Network)
         return _network(model)
-    told = zip(parts.labels, parts.shares, parts.networks)
-    return {parts.name: [{"label": label, "share": share, **_content(network)} for label, share, network in told]}
+    each = zip(parts.labels, parts.shares, parts.models)
+    return {parts.name: [{"label": label, "share": share, **_content(part)} for label, share, part in each]}
+
+
+_PART = {"classes": "class", "members": "member"}
+
+
+class _Parts(NamedTuple):
+    """The models in a model that has several."""
+
+    name: str
+    labels: list[Any]
+    shares: list[float]
+    models: Sequence[Model]
+
+
+def _parts(model: Model) -> _Parts | None:
+    if isinstance(model, LBARNClassifier):
+        return _Parts("classes", model.classes_.tolist(), model.class_prior_.tolist(), model.networks_)
+    if isinstance(model, LBARNEnsemble):
+        return _Parts("members", list(range(len(model.members_))), model.weights_.tolist(), model.members_)
+    return None
 
 
 def _network(model: _Network) -> dict[str, Any]:
@@ -88,15 +118,18 @@ def _network(model: _Network) -> dict[str, Any]:
         },
         "fingerprint": model.network_.fingerprint().hex(),
     }
-    for name in ("max_leaf_nodes", "learning_rate", "selection", "seed"):
-        if hasattr(model, f"{name}_"):
-            found[name] = _plain(getattr(model, f"{name}_"))
-    if hasattr(model, "valid_curve_"):
-        chosen = np.arange(len(counts)), counts
+    if not isinstance(model, LBARN):
+        return found
+    found["max_leaf_nodes"] = _plain(model.max_leaf_nodes_)
+    found["learning_rate"] = _plain(model.learning_rate_)
+    found["selection"], found["seed"] = model.selection_, _plain(model.seed_)
+    run = model.run_
+    if run.train_curve is not None and run.valid_curve is not None:  # not trimmed
+        chosen = np.arange(len(counts)), counts[model.order_]
         found["log_likelihood"] = {
             "untrained": -len(counts) * math.log(2),
-            "train": float(model.train_curve_[chosen].sum()),
-            "valid": float(model.valid_curve_[chosen].sum()),
+            "train": float(run.train_curve[chosen].sum()),
+            "valid": float(run.valid_curve[chosen].sum()),
         }
     return found
 
@@ -104,7 +137,7 @@ def _network(model: _Network) -> dict[str, Any]:
 def describe_column(model: Model, column: str, *, n_predictors: int = 10, n_trees: int = 3) -> dict[str, Any]:
     """How a column follows from those before it in the order: strongest predictors and first trees, ready for JSON.
 
-    ``column`` is its name, or its number. Every class of a classifier and every member of an ensemble tells its own.
+    ``column`` is its name, or its number. A classifier has one answer per class, an ensemble one per member.
 
     Examples
     --------
@@ -123,12 +156,14 @@ def describe_column(model: Model, column: str, *, n_predictors: int = 10, n_tree
         if value < 0:
             raise ValueError(f"{name} must be at least 0; got {value}")
     parts = _parts(model)
-    if parts is not None:
-        pairs = zip(parts.labels, parts.networks)
-        counts = {"n_predictors": n_predictors, "n_trees": n_trees}
-        told = [{"label": label, **describe_column(network, column, **counts)} for label, network in pairs]
-        return {"column": told[0]["column"], parts.name: told}
-    return _conditional(model, column, n_predictors, n_trees)
+    if parts is None:
+        assert isinstance(model, _Network)
+        return _conditional(model, column, n_predictors, n_trees)
+    each = [
+        {"label": label, **describe_column(part, column, n_predictors=n_predictors, n_trees=n_trees)}
+        for label, part in zip(parts.labels, parts.models)
+    ]
+    return {"column": each[0]["column"], parts.name: each}
 
 
 def _conditional(model: _Network, column: str, n_predictors: int, n_trees: int) -> dict[str, Any]:
@@ -181,16 +216,23 @@ def tree_lines(node: dict[str, Any]) -> Iterator[str]:
     if "value" in node:
         yield f"always: {node['value']:+.4f}"
         return
-    for bit, branch in ((1, node["one"]), (0, node["zero"])):
+    pending = _branches(node, 0)  # no recursion: a tree may be as deep as it has leaves
+    while pending:
+        condition, branch, depth = pending.pop()
         if "value" in branch:
-            yield f"{node['column']} = {bit}: {branch['value']:+.4f}"
+            yield f"{'    ' * depth}{condition}: {branch['value']:+.4f}"
         else:
-            yield f"{node['column']} = {bit}"
-            yield from (f"    {line}" for line in tree_lines(branch))
+            yield f"{'    ' * depth}{condition}"
+            pending += _branches(branch, depth + 1)
+
+
+def _branches(node: dict[str, Any], depth: int) -> list[tuple[str, dict[str, Any], int]]:
+    """The branch to show first comes last."""
+    return [(f"{node['column']} = {bit}", node[name], depth) for bit, name in ((0, "zero"), (1, "one"))]
 
 
 def lines(found: dict[str, Any]) -> Iterator[str]:
-    """What ``describe`` has found (and whatever else is simple), for people."""
+    """What ``describe`` returns (and whatever else is simple), for people."""
     for name, value in found.items():
         if name == "parameters":
             yield name
@@ -213,7 +255,7 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
 
 
 def column_lines(found: dict[str, Any]) -> Iterator[str]:
-    """What ``describe_column`` has found, for people."""
+    """What ``describe_column`` returns, for people."""
     for name, part in _PART.items():
         for own in found.get(name, ()):
             yield f"{part} {own['label']}"
@@ -244,4 +286,130 @@ def _all_trees(model: _Network) -> Sequence[Trees]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, BaseEstimator):
+        return type(value).__name__  # its own parameters follow
     return value.item() if isinstance(value, np.generic) else value
+
+
+# ---------------------------------------------------------------------- calibration
+
+THRESHOLDS = (1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0)
+_PARTICLES = 200  # to draw what is missing before a cell
+
+
+class Calibration(NamedTuple):
+    """How often the rarer value of a cell occurred, of all cells whose rarer value has a probability below a threshold."""
+
+    threshold: float
+    expected: float
+    """The sum of these probabilities."""
+    observed: float
+    standard_error: float
+    """Of ``observed``, if the probabilities are right."""
+    n_cells: float
+
+
+def calibration(
+    model: Density, X: Any, *, thresholds: Sequence[float] = THRESHOLDS, random_state: Any = 0
+) -> list[Calibration]:
+    """Compare how often unlikely values occur with how often they should.
+
+    A cell is a value of a row, and its prediction is p = P(1 | the columns before it in the order). Its rarer value has the
+    probability q = min(p, 1 - p). For each threshold t, the expected number is the sum of q over all cells with q < t, and
+    the observed number is that of such cells in which the rarer value occurred. A model that is too certain observes more.
+
+    Parameters
+    ----------
+    model : fitted LBARN, LBARNEnsemble, or network of ``lbarn.baselines``
+        Of an ensemble, the cells of all members count, each by its member's weight.
+    X : table of 0 and 1
+        Rows that the model was not fitted on. Missing values are not counted; those before a cell are drawn given the row.
+    thresholds : increasing numbers above 0, default=``lbarn.inspection.THRESHOLDS``
+        The default takes half decades from 1e-6 to 1, which is all cells.
+    random_state : int, RandomState instance or None, default=0
+        For rows with missing values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lbarn.baselines import IndependentBits
+    >>> X = np.zeros((1000, 1), int)
+    >>> X[:20] = 1
+    >>> (rare,) = calibration(IndependentBits().fit(X), X, thresholds=[0.1])
+    >>> round(rare.expected), rare.observed
+    (20, 20.0)
+    """
+    tally = CalibrationTally(thresholds)
+    for part in cells(model, X, random_state=random_state):
+        tally.add(part)
+    return tally.result()
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A chunk of rows, complete, and how one network was surprised by each of their values."""
+
+    values: Bits
+    known: Bits  # False where the value was missing, and drawn
+    surprise: Floats
+    weight: float  # of the network, among those of the model
+
+
+def cells(model: Density, X: Any, *, random_state: Any = 0) -> Iterator[Cells]:
+    """All values of ``X``, in chunks of rows, as each network of the model predicts them."""
+    check_is_fitted(model)
+    table = read_like(X, model.table_format_, model.n_features_in_, binarize=model.binarize)
+    random = check_random_state(random_state)
+    distribution = model.distribution
+    if isinstance(distribution, Mixture):
+        networks = list(zip(distribution.networks, distribution.weights.tolist()))
+    else:
+        assert isinstance(distribution, Network)
+        networks = [(distribution, 1.0)]
+    for _, values, missing in table.chunks():
+        known = np.ones_like(values) if missing is None else ~missing
+        for network, weight in networks:
+            filled = values
+            if missing is not None:
+                # Drawn, not guessed: only then is a row one that the model could have made, and its predictions calibrated.
+                filled, _ = completed(network, values, missing, random, model.n_jobs)
+            yield Cells(filled, known, network.surprise(filled, model.n_jobs), weight)
+
+
+def completed(
+    distribution: Distribution, values: Bits, missing: Bits, random: np.random.RandomState, n_jobs: int | None
+) -> tuple[Bits, Bits]:
+    """Two completions of incomplete rows: what is missing drawn given the rest of its row, and its likelier value."""
+    drawn, likelier = values.copy(), values.copy()
+    rows = np.flatnonzero(missing.any(axis=1))
+    if len(rows):
+        chunk = (0, values[rows], missing[rows])
+        ((_, answer),) = distribution.condition([chunk], random, n_particles=_PARTICLES, n_jobs=n_jobs)
+        drawn[rows] = answer.draws[0] == 1
+        likelier[rows] = answer.probability >= 0.5
+    return drawn, likelier
+
+
+class CalibrationTally:
+    """Sums over cells, for every range of q between two thresholds."""
+
+    def __init__(self, thresholds: Sequence[float] = THRESHOLDS) -> None:
+        self._thresholds = np.asarray(thresholds, np.float64)
+        if not (self._thresholds.size and self._thresholds[0] > 0 and (np.diff(self._thresholds) > 0).all()):
+            raise ValueError(f"thresholds must be increasing numbers above 0; got {thresholds!r}")
+        self._sums = np.zeros((4, len(self._thresholds)))
+
+    def add(self, part: Cells) -> None:
+        surprise, values = part.surprise[part.known], part.values[part.known]
+        p = np.exp(-surprise)
+        even = np.abs(p - 0.5) < 1e-6  # neither value is rarer; let it be the 1
+        rare = np.where(even, values, p < 0.5)
+        q = np.where(rare, p, -np.expm1(-surprise))
+        place = np.searchsorted(self._thresholds, q, side="right")
+        for total, each in zip(self._sums, (q, rare.astype(np.float64), q * (1 - q), np.ones_like(q))):
+            total += part.weight * np.bincount(place, each, len(self._thresholds) + 1)[: len(total)]
+
+    def result(self) -> list[Calibration]:
+        expected, observed, variance, n_cells = np.cumsum(self._sums, axis=1)
+        columns = (self._thresholds, expected, observed, np.sqrt(variance), n_cells)
+        return [Calibration(*line) for line in np.stack(columns, axis=1).tolist()]

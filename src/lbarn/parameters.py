@@ -77,21 +77,24 @@ class Parameters:
 class LearnerParameters(Parameters):
     """How the conditionals of a network are learned."""
 
-    max_leaf_nodes: int | str = param(
-        16,
-        'Leaves per tree; "auto" takes the best of 2, 4, ..., 128 on the validation rows, "auto-each" the best for every '
-        "column.",
+    max_leaf_nodes: int | str | None = param(
+        None,
+        'Leaves per tree; None is 16, or 32 from 8,000 training rows on; "auto" takes the best of 2, 4, ..., 128 on the '
+        'validation rows, "auto-each" the best for every column.',
         Range(int, 2, 65_535, "both"),
         "auto",
         "auto-each",
+        None,
+        paper=16,
     )
     learning_rate: float | str = param(
-        0.02,
+        0.05,
         'Shrinkage; "auto" starts at 0.02 and raises it while validation still improves at ``max_iter``.',
         Range(float, 0, 1, "right"),
         "auto",
+        paper=0.02,
     )
-    max_iter: int = param(1000, "Trees per column.", Range(int, 1, 2**31 - 1, "both"))
+    max_iter: int = param(2000, "Trees per column, at most.", Range(int, 1, 2**31 - 1, "both"), paper=1000)
     selection: str = param(
         "individual",
         "How the number of trees per column is chosen.",
@@ -118,35 +121,36 @@ class LearnerParameters(Parameters):
         "fast",
         "exact",
     )
-    split_bits: int = param(6, "Bits of a rounded gradient; fewer are often better.", Range(int, 2, 6, "both"))
+    split_bits: int = param(3, "Bits of a rounded gradient; fewer are often better.", Range(int, 2, 6, "both"), paper=6)
     min_gain: float = param(0.0, "A split must gain more than this.", Range(float, 0))
-    l2_regularization: float = param(0.0, "Added to the summed hessian of every leaf.", Range(float, 0))
-    max_step: float | None = param(
-        None,
-        "The longest Newton step of a leaf, before shrinkage: a few rows cannot make a leaf certain. None is any length.",
-        Range(float, 0, None, "neither"),
-        None,
-        paper=None,
+    l1_regularization: float = param(
+        0.5,
+        "Rows that count as chance in every leaf: its summed gradient is taken this much nearer to 0, so that n equal rows do "
+        "not make it more certain than about this number in n.",
+        Range(float, 0),
+        paper=0.0,
     )
+    l2_regularization: float = param(0.0, "Added to the summed hessian of every leaf.", Range(float, 0))
     cap: bool = param(
-        False,
+        True,
         "Never be more certain than the evidence: no probability is below 1 / (2 (n + 1)), n being the rows that the "
         "conditional was learned from.",
         "boolean",
         paper=False,
     )
     max_features: float = param(
-        1.0,
+        0.5,
         "Share of the columns before it that a tree may split on, drawn for each tree: below 1, trees differ more.",
         Range(float, 0, 1, "right"),
+        paper=1.0,
     )
     refit: bool = param(
-        False, "Renew the leaf values on training and validation rows together after selection.", "boolean"
+        True, "Renew the leaf values on training and validation rows together after selection.", "boolean", paper=False
     )
     n_iter_no_change: int | str | None = param(
         "auto",
         "Stop a column whose validation curve has not improved for this many rounds; works with individual selection only. "
-        '"auto" is 30 rounds then, and never otherwise.',
+        '"auto" is 50 rounds then, and never otherwise.',
         Range(int, 1, 2**31 - 1, "both"),
         "auto",
         None,

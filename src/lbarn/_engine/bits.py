@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lbarn import _core
 
-__all__ = ["MAX_COLUMNS", "MAX_ROWS", "PackedBits", "pack"]
+__all__ = ["MAX_COLUMNS", "MAX_ROWS", "PackedBits", "pack", "row_bytes"]
 
 MAX_COLUMNS = 65_535  # a split names its column in 16 bits
 MAX_ROWS = 30_000_000  # the histogram's sums fit 31 bits
@@ -75,6 +75,11 @@ class PackedBits:
         return np.array([self.column(j).sum(dtype=float) for j in range(self.n_columns)])
 
 
+def row_bytes(n_columns: int) -> int:
+    """Bytes of a packed row, padding included."""
+    return -(-n_columns // 256) * 32
+
+
 def pack(X: ArrayLike, order: Sequence[int] | NDArray[np.intp] | None = None) -> PackedBits:
     """Pack an array of 0 and 1 (or of booleans), column ``order[k]`` going to position ``k``.
 
@@ -91,7 +96,7 @@ def pack(X: ArrayLike, order: Sequence[int] | NDArray[np.intp] | None = None) ->
     """
     X = np.asarray(X)
     n, d = X.shape
-    rows = np.zeros((n, -(-d // 256) * 32), np.uint8)
+    rows = np.zeros((n, row_bytes(d)), np.uint8)
     for start in range(0, n, _CHUNK_ROWS):
         chunk = X[start : start + _CHUNK_ROWS]
         if order is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -36,7 +35,7 @@ class Boosting:
     l2_regularization: float = 0.0
     max_features: float = 1.0
     n_iter_no_change: int | None = None
-    max_step: float = math.inf  # of a leaf, before the learning rate
+    l1_regularization: float = 0.0
     cap: bool = False  # no probability below 1 / (2 (n + 1)) after n rows
 
     def start(self) -> Boosting | None:

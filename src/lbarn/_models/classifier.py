@@ -40,7 +40,7 @@ class LBARNClassifier(modelfile.SavedModel, ClassifierMixin, MetaEstimatorMixin,
     ----------
     estimator : LBARN or LBARNEnsemble, default=None
         What learns the distribution of a class; a clone of it is fitted for each. None is
-        ``LBARN(selection="common", l2_regularization=3.0)``: a class has few rows to choose numbers of trees on, and a bit
+        ``LBARN(l2_regularization=3.0)``: a class has few rows, and a value
         that it considers all but impossible outvotes all others.
 
     Attributes
@@ -91,7 +91,7 @@ class LBARNClassifier(modelfile.SavedModel, ClassifierMixin, MetaEstimatorMixin,
 
     def _estimator(self) -> LBARN | LBARNEnsemble:
         if self.estimator is None:
-            return LBARN(selection="common", l2_regularization=3.0)
+            return LBARN(l2_regularization=3.0)
         return self.estimator
 
     # ------------------------------------------------------------------ fit

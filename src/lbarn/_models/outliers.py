@@ -122,5 +122,6 @@ class LBARNOutlierDetector(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
 
     @property
     def n_features_in_(self) -> int:
+        """The number of columns of the table given to ``fit``."""
         check_is_fitted(self, "estimator_")
         return self.estimator_.n_features_in_

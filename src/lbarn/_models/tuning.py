@@ -26,7 +26,7 @@ from lbarn._models.lbarn import LBARN
 from lbarn._training.auto import LEAF_GRID
 from lbarn._training.curves import curves, is_rising, padded
 from lbarn._training.data import GivenRows
-from lbarn._training.run import train_network
+from lbarn._training.run import boosting, train_network
 from lbarn._training.selection import select
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ GRID: dict[str, tuple[Any, ...]] = {
 START: Setting = {
     "max_leaf_nodes": 16,
     "split_bits": 3,
-    "max_features": 1.0,
+    "max_features": 0.5,
     "init": "half",
     "l2_regularization": 0.0,
 }
@@ -141,14 +141,15 @@ def tune(
         n_jobs=n_jobs,
         random_state=int(random_state),
         verbose=verbose,
-        refit=True,
-        n_iter_no_change=None,  # all selections are compared, and most need whole curves
+        n_iter_no_change=None,  # any selection may turn out best
     ).validated()
     seed = int(check_random_state(model.random_state).randint(2**31 - 1))
     rows = GivenRows.read(X, X_val, sample_weight, sample_weight_val, binarize=binarize)
     data = rows.divided(validation_fraction, seed).filled(seed)  # as the network will see them
     with _shown(verbose) as show:
-        trials = _Trials(data, start + _SHARE_OF_TRIALS * 60 * minutes, n_jobs, show)
+        trials = _Trials(
+            boosting(model, max_leaf_nodes=16), data, start + _SHARE_OF_TRIALS * 60 * minutes, n_jobs, show
+        )
         trials.begin()
         try:
             trials.climb_higher()
@@ -262,9 +263,14 @@ class _Trials:
     """Settings tried on a part of the dimensions, always the same part, until the time is up."""
 
     def __init__(
-        self, data: TrainingData, deadline: float, n_jobs: int | None, show: Callable[[list[Trial]], None]
+        self,
+        base: Boosting,
+        data: TrainingData,
+        deadline: float,
+        n_jobs: int | None,
+        show: Callable[[list[Trial]], None],
     ) -> None:
-        self.data, self.deadline, self.n_jobs, self.show = data, deadline, n_jobs, show
+        self.base, self.data, self.deadline, self.n_jobs, self.show = base, data, deadline, n_jobs, show
         self.n_columns = data.train.bits.n_columns
         self.shuffled = np.random.default_rng(0).permutation(self.n_columns).tolist()
         self.learning_rate = RATES[0]
@@ -387,7 +393,7 @@ class _Trials:
                 raise _TimeIsUp
 
         rounds = ROUNDS + _start_rounds(setting)
-        how = replace(Boosting(learning_rate=self.learning_rate, max_iter=rounds), **setting)
+        how = replace(self.base, learning_rate=self.learning_rate, max_iter=rounds, **setting)
         stop_in_time()
         trained = train_network(self.positions, how, data, n_jobs=self.n_jobs, progress=stop_in_time)
         return [trained[position] for position in sorted(trained)]

@@ -17,15 +17,29 @@ the last bit: every machine decodes what another encoded.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import constriction
 import numpy as np
 from numpy.typing import NDArray
 
-from lbarn._engine.bits import PackedBits, pack
+from lbarn._engine.bits import PackedBits, pack, row_bytes
 from lbarn._engine.trees import probabilities
-from lbarn._network.codec import OTHER_ROWS, PRECISION, Codec, cut, new_digest, opened, sealed, threads
+from lbarn._network.codec import (
+    BLOCK_ROWS,
+    OTHER_ROWS,
+    PRECISION,
+    Codec,
+    Submit,
+    cut,
+    gathered,
+    new_digest,
+    opened,
+    sealed,
+    threads,
+    update_with_zeros,
+)
 from lbarn.errors import CompressedDataError
 
 if TYPE_CHECKING:
@@ -42,6 +56,7 @@ class MixtureCodec:
 
     def __init__(self, networks: Sequence[Network], weights: NDArray[np.float64], n_jobs: int | None) -> None:
         self._networks = networks
+        self._n_columns = networks[0].n_columns
         self._codecs = [Codec(network, n_jobs) for network in networks]
         self._prior = _whole(weights[:, None])[:, 0]
         self._n_jobs = n_jobs
@@ -55,10 +70,9 @@ class MixtureCodec:
         """Rows as they come, in one container."""
         coder = constriction.stream.stack.AnsCoder()
         n_rows, digest = 0, new_digest(16)
-        D = self._networks[0].n_columns
         with threads(self._n_jobs) as submit:
             for rows in cut(map(pack, chunks), self._group_sizes()):
-                bits = PackedBits(rows, D)
+                bits = PackedBits(rows, self._n_columns)
                 n_rows += bits.n_rows
                 digest.update(rows.tobytes())
                 ranked, posterior = self._posterior(bits)
@@ -69,28 +83,62 @@ class MixtureCodec:
                 _push(coder, member, self._priors(len(member)))
         return sealed(self.fingerprint, n_rows, digest.digest(), coder)
 
-    def decompress(self, data: Any) -> NDArray[np.uint8]:
-        """The rows in a container, each bit a byte."""
-        n_rows, checksum, coder = opened(data, self.fingerprint)
-        groups = []
+    def decompress(self, data: Any, max_rows: int | None = None) -> NDArray[np.uint8]:
+        """The rows in a container, each bit a byte.
+
+        A container of more than ``max_rows`` is refused before anything is decoded.
+        """
+        return gathered(*self._decoded(data, max_rows), self._n_columns)
+
+    def decompress_chunks(self, data: Any, max_rows: int | None = None) -> Iterator[NDArray[np.uint8]]:
+        """The same a few thousand rows at a time, at one bit of memory per cell; damaged data is refused at once."""
+        return self._decoded(data, max_rows)[1]
+
+    def _decoded(self, data: Any, max_rows: int | None) -> tuple[int, Iterator[NDArray[np.uint8]]]:
+        n_rows, checksum, coder = opened(data, self.fingerprint, max_rows)
+        D = self._n_columns
+        width = row_bytes(D)
+        sizes = self._sizes_of(n_rows)
+        groups: list[NDArray[np.uint8]] = []  # packed, without padding
         with threads(self._n_jobs) as submit:
-            for size in reversed(self._sizes_of(n_rows)):
-                member = _pop(coder, self._priors(size))
-                X = np.empty((size, self._networks[0].n_columns), np.uint8)
-                for k, codec in reversed(list(enumerate(self._codecs))):
-                    if (member == k).any():
-                        X[member == k] = codec.pop(coder, int(np.count_nonzero(member == k)), submit)
-                bits = pack(X)
-                ranked, posterior = self._posterior(bits)
-                _push(coder, np.argmax(ranked == member[:, None], axis=1), posterior)
-                groups.append(bits)
+            while sizes and not (coder.is_empty() and self._zeros_are_free):
+                rows = self._pop_group(coder, sizes.pop(), submit)
+                groups.append(rows[:, : -(-D // 8)].copy())
         groups.reverse()
         digest = new_digest(16)
-        for bits in groups:
-            digest.update(bits.rows.tobytes())
+        update_with_zeros(digest, sum(sizes) * width)
+        for group in groups:
+            for start in range(0, len(group), BLOCK_ROWS):
+                digest.update(_padded(group[start : start + BLOCK_ROWS], width).tobytes())
         if not coder.is_empty() or digest.digest() != checksum:
             raise CompressedDataError(OTHER_ROWS)
-        return PackedBits.concatenate(groups).unpack()
+
+        def chunks() -> Iterator[NDArray[np.uint8]]:
+            for size in sizes:
+                for start in range(0, size, BLOCK_ROWS):
+                    yield np.zeros((min(BLOCK_ROWS, size - start), D), np.uint8)
+            for group in groups:
+                for start in range(0, len(group), BLOCK_ROWS):
+                    yield np.unpackbits(group[start : start + BLOCK_ROWS], axis=1, count=D, bitorder="little")
+
+        return n_rows, chunks()
+
+    def _pop_group(self, coder: Any, size: int, submit: Submit) -> NDArray[np.uint8]:
+        """The group of rows that was put on the stack last, packed."""
+        member = _pop(coder, self._priors(size))
+        rows = np.empty((size, row_bytes(self._n_columns)), np.uint8)
+        for k, codec in reversed(list(enumerate(self._codecs))):
+            if (member == k).any():
+                rows[member == k] = codec.pop(coder, int(np.count_nonzero(member == k)), submit).rows
+        ranked, posterior = self._posterior(PackedBits(rows, self._n_columns))
+        _push(coder, np.argmax(ranked == member[:, None], axis=1), posterior)
+        return rows
+
+    @cached_property
+    def _zeros_are_free(self) -> bool:
+        """An empty stack stays empty: from it come rows of zeros under the first member, whose rank must go back as 0."""
+        zeros = PackedBits(np.zeros((1, row_bytes(self._n_columns)), np.uint8), self._n_columns)
+        return bool(self._posterior(zeros)[0][0, 0] == 0)
 
     def _group_sizes(self) -> Iterator[int]:
         total = 0
@@ -128,6 +176,10 @@ def _whole(weights: NDArray[np.float64]) -> NDArray[np.int64]:
     whole = np.floor(weights / total * (1 << PRECISION)).astype(np.int64)
     whole[np.argmax(whole, axis=0), np.arange(whole.shape[1])] += (1 << PRECISION) - whole.sum(axis=0)
     return whole
+
+
+def _padded(rows: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
+    return np.pad(rows, ((0, 0), (0, width - rows.shape[1])))
 
 
 def _pop(coder: Any, weights: NDArray[np.float64]) -> NDArray[np.intp]:

@@ -8,6 +8,13 @@ Probabilities are integers from integers, so every machine and SIMD path decodes
 constriction's asymmetric numeral system, a stack: the encoder goes through groups of rows forwards and, within a group,
 through positions backwards; the decoder goes the other way and meets each bit after those it depends on. One stream for
 all groups, so that nothing is added per group.
+
+The first rows come off the stack last, so that decoding cannot stream: it holds all rows, at one bit a cell, until their
+checksum is known to be right, and gives them out in chunks from there.
+
+Zeros on an empty stack leave it empty, and from an empty stack come zeros only. So a few bytes may rightly stand for
+millions of rows, and their number cannot be bounded by the bytes. But no model needs to be asked for such rows: a false claim
+costs the checksum of that many zeros, and no memory. What a caller is ready to take is for ``max_rows`` to say.
 """
 
 from __future__ import annotations
@@ -35,7 +42,19 @@ from lbarn.errors import CompressedDataError
 if TYPE_CHECKING:
     from lbarn._network.network import Network
 
-__all__ = ["PRECISION", "Codec", "cut", "new_digest", "opened", "sealed", "threads"]
+__all__ = [
+    "BLOCK_ROWS",
+    "PRECISION",
+    "Codec",
+    "Submit",
+    "cut",
+    "gathered",
+    "new_digest",
+    "opened",
+    "sealed",
+    "threads",
+    "update_with_zeros",
+]
 
 VERSION = 1
 PRECISION = 24  # bits of the coder's probabilities
@@ -44,9 +63,11 @@ _MAGIC = b"LBARNz"
 _HEADER = struct.Struct("<6sH16sQ16s")
 _CHECKSUM_BYTES = 8
 
-_BLOCK_ROWS = 4096  # evaluated in one call; a multiple of 8, or the checksum of the bits would depend on it
+BLOCK_ROWS = 4096  # evaluated in one call; a multiple of 8, or the checksum of the bits would depend on it
 _GROUP_ROWS = 65_536  # coded position by position: part of the format, as is the next line
 _GROUP_BITS = 2**29
+
+_ZEROS = memoryview(bytes(1 << 20))
 
 OTHER_ROWS = "the compressed data is damaged: it does not decode to the rows that went in"
 
@@ -73,6 +94,12 @@ class _Block:
     def packed(self) -> NDArray[np.uint8]:
         """The columns without their padding, eight rows to a byte."""
         return self.columns.view(np.uint8)[:, : -(-self.n_rows // 8)]
+
+    def unpack(self, order: NDArray[np.intp]) -> NDArray[np.uint8]:
+        """Rows, columns as they were before ``order``, each bit a byte."""
+        rows = np.empty((self.n_rows, len(order)), np.uint8)
+        rows[:, order] = np.unpackbits(self.packed, axis=1, count=self.n_rows, bitorder="little").T
+        return rows
 
     def __getitem__(self, position: int) -> NDArray[np.int32]:
         bits = np.unpackbits(self.packed[position], count=self.n_rows, bitorder="little")
@@ -107,42 +134,68 @@ class Codec:
         packed = (pack(rows, self._order) for rows in chunks)
         coder = constriction.stream.stack.AnsCoder()
         n_rows, bits = 0, new_digest(16)
-        blocks = (_Block.of(rows, len(self._trees)) for rows in cut(packed, repeat(_BLOCK_ROWS)))
+        blocks = (_Block.of(rows, len(self._trees)) for rows in cut(packed, repeat(BLOCK_ROWS)))
         with threads(self._n_jobs) as submit:
-            while group := list(islice(blocks, self.group_rows // _BLOCK_ROWS)):
+            while group := list(islice(blocks, self.group_rows // BLOCK_ROWS)):
                 n_rows += sum(block.n_rows for block in group)
                 bits.update(_packed(group))
                 self._encode(coder, group, submit)
         return sealed(self.fingerprint, n_rows, bits.digest(), coder)
 
-    def decompress(self, data: Any) -> NDArray[np.uint8]:
-        """The rows in a container, columns as they were given, each bit a byte."""
-        n_rows, checksum, coder = opened(data, self.fingerprint)
-        groups = []
+    def decompress(self, data: Any, max_rows: int | None = None) -> NDArray[np.uint8]:
+        """The rows in a container, columns as they were given, each bit a byte.
+
+        A container of more than ``max_rows`` is refused before anything is decoded.
+        """
+        return gathered(*self._decoded(data, max_rows), len(self._trees))
+
+    def decompress_chunks(self, data: Any, max_rows: int | None = None) -> Iterator[NDArray[np.uint8]]:
+        """The same a few thousand rows at a time, at one bit of memory per cell; damaged data is refused at once."""
+        return self._decoded(data, max_rows)[1]
+
+    def _decoded(self, data: Any, max_rows: int | None) -> tuple[int, Iterator[NDArray[np.uint8]]]:
+        n_rows, checksum, coder = opened(data, self.fingerprint, max_rows)
+        D, size = len(self._trees), self.group_rows
+        groups: list[list[_Block]] = []
+        n_zero = n_rows  # rows at the beginning that are all zeros, for the stack is empty
         with threads(self._n_jobs) as submit:
-            for start in range(0, n_rows, self.group_rows)[::-1]:
-                groups.append(self._decode(coder, min(self.group_rows, n_rows - start), submit))
+            while n_zero and not coder.is_empty():
+                start = (n_zero - 1) // size * size
+                groups.append(self._decode(coder, n_zero - start, submit))
+                n_zero = start
         groups.reverse()
         bits = new_digest(16)
+        for start in range(0, n_zero, size):
+            update_with_zeros(bits, D * -(-min(size, n_zero - start) // 8))
         for group in groups:
             bits.update(_packed(group))
         if not coder.is_empty() or bits.digest() != checksum:
             raise CompressedDataError(OTHER_ROWS)
-        return self._unpacked([block for group in groups for block in group])
+
+        def chunks() -> Iterator[NDArray[np.uint8]]:
+            for start in range(0, n_zero, BLOCK_ROWS):
+                yield np.zeros((min(BLOCK_ROWS, n_zero - start), D), np.uint8)
+            for group in groups:
+                for block in group:
+                    yield block.unpack(self._order)
+
+        return n_rows, chunks()
 
     def push(self, coder: Any, bits: PackedBits, submit: Submit) -> None:
         """Put a group of rows, columns as they were given, at most ``group_rows``, on a coder's stack."""
         bits = bits.permuted(self._order)
-        self._encode(coder, [_Block.of(rows, bits.n_columns) for rows in cut([bits], repeat(_BLOCK_ROWS))], submit)
+        self._encode(coder, [_Block.of(rows, bits.n_columns) for rows in cut([bits], repeat(BLOCK_ROWS))], submit)
 
-    def pop(self, coder: Any, n_rows: int, submit: Submit) -> NDArray[np.uint8]:
-        """Take the group of rows that was put there last, columns as they were given, each bit a byte."""
-        return self._unpacked(self._decode(coder, n_rows, submit))
+    def pop(self, coder: Any, n_rows: int, submit: Submit) -> PackedBits:
+        """Take the group of rows that was put there last, columns as they were given."""
+        return PackedBits.concatenate(
+            [pack(block.unpack(self._order)) for block in self._decode(coder, n_rows, submit)]
+        )
 
     @property
     def group_rows(self) -> int:
-        blocks = _GROUP_BITS // len(self._trees) // _BLOCK_ROWS
-        return min(_GROUP_ROWS, max(1, blocks) * _BLOCK_ROWS)
+        blocks = _GROUP_BITS // len(self._trees) // BLOCK_ROWS
+        return min(_GROUP_ROWS, max(1, blocks) * BLOCK_ROWS)
 
     def _predict(
         self, blocks: Sequence[_Block], positions: Sequence[int], submit: Submit
@@ -165,19 +218,12 @@ class Codec:
 
     def _decode(self, coder: Any, n_rows: int, submit: Submit) -> list[_Block]:
         D, model = len(self._trees), _binary_model()
-        blocks = [_Block.blank(min(_BLOCK_ROWS, n_rows - at), D) for at in range(0, n_rows, _BLOCK_ROWS)]
+        blocks = [_Block.blank(min(BLOCK_ROWS, n_rows - at), D) for at in range(0, n_rows, BLOCK_ROWS)]
         for block, position, weights in self._predict(blocks, range(D), submit):
+            if coder.is_empty():  # all that follows is zeros, as are blank blocks
+                break
             block[position] = coder.decode(model, weights)
         return blocks
-
-    def _unpacked(self, blocks: Sequence[_Block]) -> NDArray[np.uint8]:
-        X = np.empty((sum(block.n_rows for block in blocks), len(self._trees)), np.uint8)
-        start = 0
-        for block in blocks:
-            rows = np.unpackbits(block.packed, axis=1, count=block.n_rows, bitorder="little").T
-            X[start : start + block.n_rows, self._order] = rows
-            start += block.n_rows
-        return X
 
 
 def sealed(fingerprint: bytes, n_rows: int, checksum: bytes, coder: Any) -> bytes:
@@ -187,7 +233,7 @@ def sealed(fingerprint: bytes, n_rows: int, checksum: bytes, coder: Any) -> byte
     return header + stream + _checksum(header + stream)
 
 
-def opened(container: Any, own: bytes) -> tuple[int, bytes, Any]:
+def opened(container: Any, own: bytes, max_rows: int | None) -> tuple[int, bytes, Any]:
     """(number of rows, checksum of their bits, coder) of a container that is whole and made with the model ``own``."""
     data = bytes(memoryview(container))
     if data[: len(_MAGIC)] != _MAGIC[: len(data)]:
@@ -207,6 +253,10 @@ def opened(container: Any, own: bytes) -> tuple[int, bytes, Any]:
             f"the data was compressed with another model (fingerprint {fingerprint.hex()[:8]}, this one's is "
             f"{own.hex()[:8]}); the trees, their selection, leaf values and order must all be the same"
         )
+    if max_rows is not None and n_rows > max_rows:
+        raise CompressedDataError(
+            f"the compressed data claims to hold {n_rows:,} rows, more than max_rows={max_rows:,}"
+        )
     try:
         return n_rows, checksum, constriction.stream.stack.AnsCoder(np.frombuffer(stream, "<u4").astype(np.uint32))
     except ValueError as error:  # a stream that no encoder ends like that
@@ -220,6 +270,22 @@ def _binary_model() -> Any:
 
 def new_digest(size: int) -> hashlib.blake2b:
     return hashlib.blake2b(digest_size=size)
+
+
+def update_with_zeros(digest: hashlib.blake2b, n_bytes: int) -> None:
+    """As with so many zero bytes, without that memory."""
+    for start in range(0, n_bytes, len(_ZEROS)):
+        digest.update(_ZEROS[: n_bytes - start])
+
+
+def gathered(n_rows: int, chunks: Iterable[NDArray[np.uint8]], n_columns: int) -> NDArray[np.uint8]:
+    """The chunks in one array."""
+    X = np.empty((n_rows, n_columns), np.uint8)
+    start = 0
+    for chunk in chunks:
+        X[start : start + len(chunk)] = chunk
+        start += len(chunk)
+    return X
 
 
 def _checksum(content: bytes) -> bytes:

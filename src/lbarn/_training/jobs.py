@@ -1,4 +1,4 @@
-"""D separate problems, handed out by joblib: threads here, or whatever backend the user has selected."""
+"""D separate problems, handed out to threads here, or to whatever joblib backend the user has selected."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from joblib import Parallel, delayed
 from joblib.parallel import get_active_backend
 
 from lbarn import _core
+from lbarn._training import cluster
 
 __all__ = ["each_dimension"]
 
@@ -22,32 +24,40 @@ _ATTEMPTS = 3  # how often dimensions whose worker died are submitted
 
 @dataclass
 class _Run:
-    """The tasks of this process that belong to one call, so that all can be told to stop and waited for."""
+    """The tasks in this process that belong to one call, so that all can be told to stop and waited for."""
 
+    called_here: bool  # or in another process, for which tasks run here
     cancel: _core.CancelFlag = field(default_factory=_core.CancelFlag)
     running: int = 0
-    changed: threading.Condition = field(default_factory=threading.Condition)
 
 
-_runs: dict[str, _Run] = {}  # by token; a token from another process is unknown here
+_runs: dict[str, _Run] = {}  # by token
 _stopped: set[str] = set()  # tokens of runs that were given up, for tasks that a pool starts even now
+_changed = threading.Condition()  # guards both
 
 
 @contextmanager
 def _run() -> Iterator[str]:
     """A token for tasks. If the block is left by an exception, Ctrl-C included, its tasks have stopped when it is."""
     token = uuid.uuid4().hex
-    run = _runs[token] = _Run()
+    run = _runs[token] = _Run(called_here=True)
     try:
         yield token
     except BaseException:
-        _stopped.add(token)
-        run.cancel.set()
-        with run.changed:
-            run.changed.wait_for(lambda: run.running == 0)
+        _stop(token)
+        with _changed:
+            _changed.wait_for(lambda: run.running == 0)
         raise
     finally:
         del _runs[token]
+
+
+def _stop(token: str) -> None:
+    """Tell the tasks of a run in this process to stop, and those that are still to begin not to."""
+    with _changed:
+        _stopped.add(token)
+        if token in _runs:
+            _runs[token].cancel.set()
 
 
 @dataclass
@@ -58,12 +68,10 @@ class _Failure:
 
 
 def _task(function: Callable[..., Any], token: str, position: int, *args: object) -> object:
-    run = _runs.get(token)
-    if run is None:
+    with _changed:
         if token in _stopped:
             return position, None
-        run = _Run()
-    with run.changed:
+        run = _runs.setdefault(token, _Run(called_here=False))
         run.running += 1
     try:
         return position, function(position, *args, cancel=run.cancel)
@@ -72,9 +80,11 @@ def _task(function: Callable[..., Any], token: str, position: int, *args: object
     except Exception as error:
         return position, _Failure(error)
     finally:
-        with run.changed:
+        with _changed:
             run.running -= 1
-            run.changed.notify_all()
+            if not run.running and not run.called_here:
+                del _runs[token]
+            _changed.notify_all()
 
 
 def each_dimension(
@@ -100,7 +110,7 @@ def each_dimension(
                     del waiting[position]
                     done(position, result)
             return
-        except _WorkerLost as lost:
+        except cluster.WorkerLost as lost:
             error = lost.error
         attempts += 1
         if attempts == _ATTEMPTS:
@@ -112,29 +122,6 @@ def each_dimension(
         )
 
 
-class _WorkerLost(Exception):
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-
-def _hear_of_errors(backend: Any) -> None:
-    """Dask's backend (joblib 1.6) never reports a task that Dask has given up, and Parallel would wait for it forever."""
-    if (
-        type(backend).__name__ != "DaskDistributedBackend"
-        or not hasattr(backend, "submit")
-        or "submit" in vars(backend)
-    ):
-        return
-    submit = backend.submit
-
-    def submit_and_hear(call: Any, callback: Any = None) -> Any:
-        job = submit(call, callback)
-        job.add_done_callback(lambda job: job.exception() is None or callback(job.exception()))
-        return job
-
-    backend.submit = submit_and_hear
-
-
 @contextmanager
 def _results(
     function: Callable[..., Any],
@@ -144,26 +131,28 @@ def _results(
     n_jobs: int | None,
 ) -> Iterator[Iterator[Any]]:
     """(position, result) of every task as it comes; leaving the block early gives up the others."""
+    calls = [partial(_task, function, token, position, *args) for position, args in waiting.items()]
     backend, _ = get_active_backend(prefer="threads")
-    _hear_of_errors(backend)
-    streams = backend.supports_return_generator  # Spark's does not: all of its results come at the end
-    calls = [delayed(_task)(function, token, position, *args, *shared) for position, args in waiting.items()]
-    parallel = Parallel(
-        n_jobs=n_jobs, prefer="threads", return_as="generator_unordered" if streams else "list", batch_size=1
-    )
-
-    def results() -> Generator[Any, None, None]:
-        try:
-            yield from parallel(calls)
-        except ValueError:  # n_jobs=0 and the like
-            raise
-        except Exception as error:  # a task returns its own
-            raise _WorkerLost(error) from error
-
-    stream = results()
+    if type(backend).__name__ == "DaskDistributedBackend":  # by name: Dask may not be installed
+        stream = cluster.results(backend.client, calls, shared, backend.submit_kwargs, partial(_stop, token))
+    else:
+        stream = _by_joblib(calls, shared, n_jobs, streams=backend.supports_return_generator)
     try:
         yield stream
     finally:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # joblib's, of results that nobody took
             stream.close()
+
+
+def _by_joblib(
+    calls: list[partial[Any]], shared: tuple[object, ...], n_jobs: int | None, streams: bool
+) -> Generator[Any, None, None]:
+    return_as = "generator_unordered" if streams else "list"  # Spark's backend: all results come at the end
+    parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as=return_as, batch_size=1)
+    try:
+        yield from parallel(delayed(call)(*shared) for call in calls)
+    except ValueError:  # n_jobs=0 and the like
+        raise
+    except Exception as error:  # a task returns its own
+        raise cluster.WorkerLost(error) from error

@@ -21,7 +21,7 @@ def fit_progress(estimator: Any, total: int | None, verbose: int) -> Iterator[Ca
     """A function to call once per trained dimension; ``total`` is None where their number is not known."""
     context = None
     if getattr(estimator, "_skl_callbacks", None) or hasattr(estimator, "_parent_callback_ctx"):
-        context = estimator._init_callback_context(max_subtasks=total)
+        context = estimator._init_callback_context(max_subtasks=total)  # noqa: SLF001  scikit-learn names it so
         context.call_on_fit_task_begin(estimator=estimator)
 
     def notify() -> None:

@@ -108,7 +108,15 @@ class TrainingRun:
             raise ValueError(f"warm_start=True: max_iter={max_iter} is less than the {trained} rounds already trained")
 
 
-_PATIENCE = 30  # rounds, if n_iter_no_change is "auto"
+_PATIENCE = 50  # rounds, if n_iter_no_change is "auto"
+
+
+_MANY_ROWS = 8_000  # from which trees have twice the leaves, if nobody says how many
+
+
+def default_leaves(n_rows: int) -> int:
+    """Leaves per tree for so many training rows."""
+    return 32 if n_rows >= _MANY_ROWS else 16
 
 
 def boosting(parameters: LearnerParameters, **resolved: Any) -> Boosting:
@@ -116,8 +124,6 @@ def boosting(parameters: LearnerParameters, **resolved: Any) -> Boosting:
     values: dict[str, Any] = {own.name: getattr(parameters, own.name) for own in fields(Boosting)} | resolved
     if values["n_iter_no_change"] == "auto":
         values["n_iter_no_change"] = _PATIENCE if parameters.selection == "individual" else None
-    if values["max_step"] is None:
-        values["max_step"] = np.inf
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
     plain |= {own.name: float(plain[own.name]) for own in fields(Boosting) if own.type == "float"}
     return Boosting(**plain)
@@ -191,7 +197,8 @@ def _trained(
         how, found, chosen = boosting(parameters, **kept), before.search_results, before.leaves
         trained = _train_chosen(chosen, D, how, train)
     elif is_auto(parameters):
-        leaves = LEAF_GRID if isinstance(parameters.max_leaf_nodes, str) else (parameters.max_leaf_nodes,)
+        own_leaves = parameters.max_leaf_nodes or default_leaves(data.train.bits.n_rows)
+        leaves = LEAF_GRID if isinstance(own_leaves, str) else (own_leaves,)
         rates = RATE_LADDER if isinstance(parameters.learning_rate, str) else (parameters.learning_rate,)
         how = boosting(parameters, max_leaf_nodes=leaves[0], learning_rate=rates[0])
         if parameters.max_leaf_nodes == "auto-each":
@@ -199,7 +206,8 @@ def _trained(
         else:
             how, trained, found = search(D, how, leaves, rates, parameters.selection, train)
     else:
-        how = boosting(parameters)
+        own_leaves = parameters.max_leaf_nodes or default_leaves(data.train.bits.n_rows)
+        how = boosting(parameters, max_leaf_nodes=own_leaves)
         trained = train(range(D), how)
     conditionals = tuple(trained[d] for d in range(D))
     train_curve, valid_curve = curves(conditionals, parameters.max_iter)
@@ -214,12 +222,12 @@ def is_auto(parameters: LearnerParameters) -> bool:
 def _order(parameters: NetworkParameters, data: TrainingData, checkpoint: Checkpoint | None) -> NDArray[np.intp]:
     """Entropy orders take a while: a checkpoint keeps them."""
     costly = isinstance(parameters.order, str) and parameters.order.startswith("entropy")
-    known = checkpoint.load_array("order") if checkpoint and costly else None
+    known = checkpoint.load_order(data.train.bits.n_columns) if checkpoint and costly else None
     if known is not None:
         return known
     order = resolve_order(parameters.order, data.train, seed=data.seed, n_jobs=parameters.n_jobs)
     if checkpoint and costly:
-        checkpoint.save_array("order", order)
+        checkpoint.save_order(order)
     return order
 
 

@@ -1,5 +1,6 @@
 """Pictures of a model and of what it says about rows: displays in the manner of scikit-learn's, drawn by matplotlib."""
 
+from lbarn.plots.calibration import CalibrationDisplay
 from lbarn.plots.cumulative import CumulativeScoreDisplay
 from lbarn.plots.curves import ValidationCurvesDisplay
 from lbarn.plots.graph import DependencyGraphDisplay
@@ -11,6 +12,7 @@ from lbarn.plots.surprise import SurpriseDisplay
 from lbarn.plots.trees import TreeCountsDisplay
 
 __all__ = [
+    "CalibrationDisplay",
     "CumulativeScoreDisplay",
     "DependencyGraphDisplay",
     "ImportanceDisplay",

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from lbarn._models.density import RowModel
 from lbarn._tables.table import read_like
 
 __all__ = ["checked_bits", "checked_shape", "column_names", "find_column", "shortened"]
@@ -18,17 +19,15 @@ __all__ = ["checked_bits", "checked_shape", "column_names", "find_column", "shor
 _LONGEST = 24  # letters of a name in a picture
 
 
-def column_names(model: Any, shape: tuple[int, int] | None = None) -> list[str]:
+def column_names(model: RowModel, shape: tuple[int, int] | None = None) -> list[str]:
     """The names in the table that the model was fitted on; else the pixels' rows and columns, or plain numbers."""
     check_is_fitted(model)
-    if model.table_format_.names is not None:
-        return [str(name) for name in model.table_format_.names]
-    if shape is not None:
+    if model.table_format_.names is None and shape is not None:
         return [f"{i}, {j}" for i in range(shape[0]) for j in range(shape[1])]
-    return [str(j) for j in range(model.n_features_in_)]
+    return [str(name) for name in model.table_format_.labels(model.n_features_in_)]
 
 
-def find_column(model: Any, column: str | int) -> int:
+def find_column(model: RowModel, column: str | int) -> int:
     """The number of a column that goes by this name, or this number."""
     check_is_fitted(model)
     names, n = model.table_format_.names, model.n_features_in_
@@ -60,7 +59,7 @@ def checked_shape(shape: Sequence[int] | None, n_columns: int) -> tuple[int, int
     return height, width
 
 
-def checked_bits(model: Any, X: Any) -> NDArray[np.bool_]:
+def checked_bits(model: RowModel, X: Any) -> NDArray[np.bool_]:
     """The rows of ``X``, checked as the model checks them; a missing bit is an error."""
     check_is_fitted(model)
     return read_like(X, model.table_format_, model.n_features_in_, binarize=model.binarize).complete()

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lbarn._models.lbarn import LBARN
+from lbarn.baselines.independent import TreeBaseline
 from lbarn.plots.columns import shortened
 from lbarn.plots.display import Display
 from lbarn.plots.models import labelled
+from lbarn.plots.numbers import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from typing_extensions import Self
 
 __all__ = ["CumulativeScoreDisplay"]
+
+_Network = LBARN | TreeBaseline
 
 
 @dataclass
@@ -36,7 +42,9 @@ class CumulativeScoreDisplay(Display):
     scores: dict[str, NDArray[np.float64]]
 
     @classmethod
-    def from_estimator(cls, models: Any, X: Any, *, ax: Axes | None = None) -> Self:
+    def from_estimator(
+        cls, models: _Network | Iterable[_Network] | Mapping[str, _Network], X: Any, *, ax: Axes | None = None
+    ) -> Self:
         """Draw ``cumulative_score(X)``.
 
         Parameters
@@ -50,9 +58,8 @@ class CumulativeScoreDisplay(Display):
 
     def _draw(self, ax: Axes) -> None:
         for label, score in self.scores.items():
-            ax.plot(
-                np.arange(len(score) + 1), np.concatenate([[0], score]), label=f"{shortened(label)}: {score[-1]:.2f}"
-            )
+            shown = f"{shortened(label)}: {number(score[-1], 2)}"
+            ax.plot(np.arange(len(score) + 1), np.concatenate([[0], score]), label=shown)
         ax.set(xlabel="variables, in the order of the network", ylabel="log-likelihood of these, nats per row")
         ax.margins(x=0.01)
         ax.spines[["top", "right"]].set_visible(False)
@@ -62,6 +69,7 @@ class CumulativeScoreDisplay(Display):
         return 6.4, 4.0
 
 
-def _order(model: Any) -> str:
-    order = getattr(model, "order", "given")
-    return order if isinstance(order, str) else "permutation"
+def _order(model: _Network) -> str:
+    if not isinstance(model, LBARN):
+        return "given"
+    return model.order if isinstance(model.order, str) else "permutation"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lbarn._models.density import Density
+from lbarn._models.lbarn import LBARN
 from lbarn.plots.columns import shortened
 from lbarn.plots.display import Display
 from lbarn.plots.models import labelled
+from lbarn.plots.numbers import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +42,9 @@ class ValidationCurvesDisplay(Display):
     curves: dict[str, NDArray[np.float64]]
 
     @classmethod
-    def from_estimator(cls, models: Any, *, ax: Axes | None = None) -> Self:
+    def from_estimator(
+        cls, models: Density | Iterable[Density] | Mapping[str, Density], *, ax: Axes | None = None
+    ) -> Self:
         """Draw ``valid_curve_``, summed over the columns.
 
         Parameters
@@ -46,18 +52,19 @@ class ValidationCurvesDisplay(Display):
         models : fitted LBARN, list of them, or mapping from labels to them
             Without labels, each goes by its number of leaves J.
         """
-        named = labelled(models, lambda model: f"J = {getattr(model, 'max_leaf_nodes_', '?')}")
-        for label, model in named.items():
-            if not hasattr(model, "valid_curve_"):
+        curves = {}
+        for label, model in labelled(models, _leaves).items():
+            if not isinstance(model, LBARN) or model.run_.valid_curve is None:
                 raise ValueError(f"the model {label!r} has no curves: it was trimmed, or is no LBARN")
-        return cls({label: model.valid_curve_.sum(axis=0) for label, model in named.items()}).plot(ax)
+            curves[label] = model.run_.valid_curve.sum(axis=0)
+        return cls(curves).plot(ax)
 
     def _draw(self, ax: Axes) -> None:
         from matplotlib.ticker import MaxNLocator
 
         for k, (label, curve) in enumerate(self.curves.items()):
             best = int(curve.argmax())
-            ax.plot(curve, color=f"C{k}", label=f"{shortened(label)}: {curve[best]:.2f}")
+            ax.plot(curve, color=f"C{k}", label=f"{shortened(label)}: {number(curve[best], 2)}")
             ax.plot(best, curve[best], "o", color=f"C{k}", markersize=5)
         top = max(curve.max() for curve in self.curves.values())
         bottom = min(curve[-(-(len(curve) - 1) // _START)] for curve in self.curves.values())
@@ -66,7 +73,11 @@ class ValidationCurvesDisplay(Display):
         ax.set(xlabel="rounds", ylabel="log-likelihood, nats per row")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.spines[["top", "right"]].set_visible(False)
-        ax.legend(loc="lower right", frameon=False)
+        ax.legend(loc="best", frameon=False)
 
     def _size(self) -> tuple[float, float]:
         return 6.4, 4.0
+
+
+def _leaves(model: Density) -> str:
+    return f"J = {model.max_leaf_nodes_}" if isinstance(model, LBARN) else type(model).__name__

@@ -94,10 +94,10 @@ def _scale(ax: Axes, drawn: Any, label: str) -> None:
 
 
 def draw_bars(ax: Axes, labels: Sequence[str], values: NDArray[Any], label: str) -> None:
-    """Bars from the top down, with their names; without names where there are many, from left to right."""
+    """Bars from the top down, with their names; many are an outline from left to right, without names."""
     if len(values) > _MANY:
-        ax.bar(np.arange(len(values)), values, width=1.0)
-        ax.set(xlabel="column", ylabel=label, xlim=(-0.5, len(values) - 0.5))
+        ax.stairs(values, np.arange(len(values) + 1) - 0.5, fill=True, color="C0")
+        ax.set(xlabel="column", ylabel=label, xlim=(-0.5, len(values) - 0.5), ylim=(0, None))
     else:
         ax.barh(np.arange(len(values)), values, height=0.7)
         ax.set_yticks(np.arange(len(values)), labels)

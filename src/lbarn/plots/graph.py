@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from sklearn.utils.validation import check_is_fitted
 
+from lbarn._models.density import Density
 from lbarn.plots.columns import checked_shape, column_names, shortened
 from lbarn.plots.display import Display, blend, map_size
 
@@ -23,27 +24,29 @@ if TYPE_CHECKING:
 __all__ = ["DependencyGraphDisplay", "strongest_pairs"]
 
 
-def strongest_pairs(importance: NDArray[np.float64], n: int) -> NDArray[np.intp]:
-    """(column, predictor) of the ``n`` largest importances above 0, largest first.
+def strongest_pairs(importance: csr_array, n: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """(column, predictor) of the ``n`` largest importances above 0, largest first, and these importances.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> strongest_pairs(np.array([[0, 0, 0], [2, 0, 0], [1, 3, 0]]), 2)
-    array([[2, 1],
-           [1, 0]])
+    >>> from scipy.sparse import csr_array
+    >>> pairs, strength = strongest_pairs(csr_array([[0, 0, 0], [2, 0, 0], [1, 3, 0]]), 2)
+    >>> pairs.tolist(), strength.tolist()
+    ([[2, 1], [1, 0]], [3, 2])
     """
-    largest = np.argsort(-importance, axis=None, kind="stable")[:n]
-    largest = largest[importance.ravel()[largest] > 0]
-    return np.stack(np.unravel_index(largest, importance.shape), axis=1)
+    entries = importance.tocoo()
+    i, j, gain = entries.row.astype(np.intp), entries.col.astype(np.intp), entries.data
+    largest = np.lexsort((j, i, -gain))[:n]
+    largest = largest[gain[largest] > 0]
+    return np.stack([i[largest], j[largest]], axis=1), gain[largest]
 
 
 @dataclass
 class DependencyGraphDisplay(Display):
-    """The pairs of columns of which one tells most about the other; the stronger, the thicker the line.
+    """The pairs of columns that depend most on each other; the stronger, the thicker the line.
 
-    Where the columns are pixels, each stands at its place; else they stand on a circle, those that depend on each other
-    close together. A line has no direction: which of two columns predicts the other is a matter of the order.
+    Pixels of an image stand at their places; other columns stand on a circle, those that depend on each other close
+    together. A line has no direction: which of two columns predicts the other is a matter of the order.
 
     Examples
     --------
@@ -62,13 +65,13 @@ class DependencyGraphDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, model: Any, *, n_pairs: int = 30, shape: Sequence[int] | None = None, ax: Axes | None = None
+        cls, model: Density, *, n_pairs: int = 30, shape: Sequence[int] | None = None, ax: Axes | None = None
     ) -> Self:
-        """Draw the largest entries of ``model.feature_importances_``.
+        """Draw the largest of ``model.feature_importances_``, which is not needed whole.
 
         Parameters
         ----------
-        model : fitted network
+        model : fitted network or ensemble
         n_pairs : int, default=30
         shape : (rows, columns) of an image, optional
         """
@@ -76,9 +79,8 @@ class DependencyGraphDisplay(Display):
         pixels = checked_shape(shape, model.n_features_in_)
         if not isinstance(n_pairs, Integral) or n_pairs < 1:
             raise ValueError(f"n_pairs must be a whole number of at least 1; got {n_pairs!r}")
-        importance = model.feature_importances_
-        pairs = strongest_pairs(importance, int(n_pairs))
-        return cls(pairs, importance[pairs[:, 0], pairs[:, 1]], column_names(model, pixels), pixels).plot(ax)
+        pairs, strength = strongest_pairs(model.distribution.importance(), int(n_pairs))
+        return cls(pairs, strength, column_names(model, pixels), pixels).plot(ax)
 
     def _draw(self, ax: Axes) -> None:
         ax.set_axis_off()
@@ -96,9 +98,8 @@ class DependencyGraphDisplay(Display):
         ax.scatter(x, y, s=4, color=blend(0.35), linewidths=0)
         for (i, j), width in zip(self.pairs.tolist(), self._widths()):
             a, b = np.array([x[i], y[i]]), np.array([x[j], y[j]])
-            aside = 0.2 * np.array(
-                [a[1] - b[1], b[0] - a[0]]
-            )  # so that lines along a row of pixels do not hide each other
+            # Lines along a row of pixels do not hide each other.
+            aside = 0.2 * np.array([a[1] - b[1], b[0] - a[0]])
             self._draw_arc(ax, a, (a + b) / 2 + aside, b, width)
         ax.scatter(x[ends], y[ends], s=14, color="C0", zorder=3, linewidths=0)
         ax.set(xlim=(-0.7, shape[1] - 0.3), ylim=(shape[0] - 0.3, -0.7))
@@ -121,7 +122,6 @@ class DependencyGraphDisplay(Display):
                 va="center",
                 rotation=np.degrees(a) + (180 if left else 0),
                 rotation_mode="anchor",
-                fontsize="small",
             )
         ax.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1))
 

@@ -1,15 +1,16 @@
-"""Which columns tell one column."""
+"""Which columns predict one column."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from lbarn._models.density import Density
 from lbarn.plots.columns import checked_shape, column_names, find_column, shortened
 from lbarn.plots.display import Display, bars_size, draw_bars, draw_map, map_size
 
@@ -24,7 +25,7 @@ __all__ = ["ImportanceDisplay"]
 class ImportanceDisplay(Display):
     """Importance of the predictors of one column.
 
-    An image where the columns are pixels, the predicted one framed; else bars, the strongest predictors first.
+    An image if the columns are pixels, the predicted one framed; otherwise bars, the strongest predictors first.
 
     Examples
     --------
@@ -46,29 +47,30 @@ class ImportanceDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        model: Any,
+        model: Density,
         column: str | int,
         *,
         n_shown: int = 15,
         shape: Sequence[int] | None = None,
         ax: Axes | None = None,
     ) -> Self:
-        """Draw a row of ``model.feature_importances_``.
+        """Draw a row of ``model.feature_importances_``, which is not needed whole.
 
         Parameters
         ----------
-        model : fitted network
+        model : fitted network or ensemble
         column : str or int
             The column that is predicted, by name or number.
         n_shown : int, default=15
-            Bars, where there is no shape.
+            Bars, if there is no shape.
         shape : (rows, columns) of an image, optional
         """
         check_is_fitted(model)
         pixels = checked_shape(shape, model.n_features_in_)
         predicted = find_column(model, column)
+        importance = model.distribution.importance()[[predicted]].toarray()[0]
         names = column_names(model, pixels)
-        return cls(model.feature_importances_[predicted], predicted, names, n_shown, pixels).plot(ax)
+        return cls(importance, predicted, names, n_shown, pixels).plot(ax)
 
     def _strongest(self) -> NDArray[np.intp]:
         strongest = np.argsort(-self.importance, kind="stable")[: self.n_shown]
@@ -79,7 +81,7 @@ class ImportanceDisplay(Display):
         if self.shape is None:
             shown = self._strongest()
             draw_bars(ax, [shortened(self.names[j]) for j in shown], self.importance[shown], "importance (gain)")
-            ax.set_title(f"what tells {title}", loc="left")
+            ax.set_title(f"what predicts {title}", loc="left")
             if len(shown) == 0:
                 ax.text(0.5, 0.5, "no other column", transform=ax.transAxes, ha="center", va="center")
                 ax.set_axis_off()
@@ -89,7 +91,7 @@ class ImportanceDisplay(Display):
             draw_map(ax, self.importance, self.shape, "importance (gain)")
             row, column = divmod(self.column, self.shape[1])
             ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="C1", linewidth=2))
-            ax.set_title(f"what tells pixel {title}", loc="left")
+            ax.set_title(f"what predicts pixel {title}", loc="left")
 
     def _size(self) -> tuple[float, float]:
         return bars_size(len(self._strongest())) if self.shape is None else map_size(self.shape)

@@ -1,16 +1,32 @@
-"""Several models in one picture, each with a label."""
+"""One network, or several models in one picture, each with a label."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TypeVar
 
 from sklearn.utils.validation import check_is_fitted
 
-__all__ = ["labelled"]
+from lbarn._models.density import Density
+from lbarn._network.network import Network
+
+__all__ = ["labelled", "only_network"]
+
+_Model = TypeVar("_Model", bound=Density)
 
 
-def labelled(models: Any, describe: Callable[[Any], str]) -> dict[str, Any]:
+def only_network(model: Density) -> Network:
+    """The network of a model; one that has several is refused."""
+    check_is_fitted(model)
+    network = model.distribution
+    if not isinstance(network, Network):
+        raise ValueError(f"a {type(model).__name__} has several networks; draw one of its members_")
+    return network
+
+
+def labelled(
+    models: _Model | Iterable[_Model] | Mapping[str, _Model], describe: Callable[[_Model], str]
+) -> dict[str, _Model]:
     """Fitted models by label: those of a mapping, or of a list (or of one model), described and told apart."""
     if isinstance(models, Mapping):
         named = {str(label): model for label, model in models.items()}

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
+from lbarn._models.density import Density
 from lbarn.plots.columns import checked_shape, column_names, shortened
 from lbarn.plots.display import Display, bars_size, draw_bars, draw_map, map_size
+from lbarn.plots.models import only_network
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +23,7 @@ __all__ = ["OrderDisplay"]
 
 @dataclass
 class OrderDisplay(Display):
-    """Positions in the order, 1 the first: an image where the columns are pixels, else bars.
+    """Positions in the order, 1 the first: an image if the columns are pixels, otherwise bars.
 
     Examples
     --------
@@ -38,11 +39,11 @@ class OrderDisplay(Display):
     shape: tuple[int, int] | None = None
 
     @classmethod
-    def from_estimator(cls, model: Any, *, shape: Sequence[int] | None = None, ax: Axes | None = None) -> Self:
+    def from_estimator(cls, model: Density, *, shape: Sequence[int] | None = None, ax: Axes | None = None) -> Self:
         """Draw ``model.order_``; ``shape`` is (rows, columns) of an image."""
-        check_is_fitted(model, "order_")
-        pixels = checked_shape(shape, len(model.order_))
-        return cls(np.argsort(model.order_) + 1, column_names(model), pixels).plot(ax)
+        network = only_network(model)
+        pixels = checked_shape(shape, network.n_columns)
+        return cls(network.position + 1, column_names(model), pixels).plot(ax)
 
     def _draw(self, ax: Axes) -> None:
         if self.shape is None:

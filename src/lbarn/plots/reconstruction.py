@@ -1,4 +1,4 @@
-"""What becomes of rows of which a few bits were kept."""
+"""What a model makes of a few bits of a row."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lbarn._models.lbarn import LBARN
+from lbarn.baselines.independent import TreeBaseline
 from lbarn.plots.columns import checked_bits, checked_shape
 from lbarn.plots.display import Display, draw_rows, strips_size
 from lbarn.synthesis import reconstruct
@@ -42,7 +44,7 @@ class ReconstructionDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        model: Any,
+        model: LBARN | TreeBaseline,
         X: Any,
         *,
         share: float = 0.1,

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import pairwise_distances_argmin
 
+from lbarn._models.density import Density
 from lbarn._tables.table import read_table
+from lbarn.baselines.mixture import BernoulliMixture
 from lbarn.plots.columns import checked_bits, checked_shape
 from lbarn.plots.display import Display, draw_rows, strips_size
 
@@ -18,12 +19,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from typing_extensions import Self
 
-__all__ = ["SamplesDisplay"]
+__all__ = ["SamplesDisplay", "nearest_rows"]
+
+_CHUNK_VALUES = 4_000_000  # values looked at together
 
 
 @dataclass
 class SamplesDisplay(Display):
-    """Samples of a model beside the rows nearest to them: whoever learned by heart is seen at once.
+    """Samples of a model beside the rows nearest to them: one that has memorised its rows is seen at once.
 
     Examples
     --------
@@ -42,7 +45,7 @@ class SamplesDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        model: Any,
+        model: Density | BernoulliMixture,
         X: Any,
         *,
         n_samples: int = 10,
@@ -63,16 +66,33 @@ class SamplesDisplay(Display):
         """
         known = checked_bits(model, X)
         pixels = checked_shape(shape, known.shape[1])
-        drawn = read_table(
-            model.sample(n_samples, random_state=random_state)
-        )  # 0 and 1, whatever the model's threshold
-        samples = drawn.complete()
-        # Between bits, the square of the Euclidean distance is the number of those that differ.
-        nearest = pairwise_distances_argmin(samples.astype(np.float32), known.astype(np.float32))
-        return cls(samples, known[nearest], pixels).plot(ax)
+        # Samples are 0 and 1 whatever the model's threshold is.
+        samples = read_table(model.sample(n_samples, random_state=random_state)).complete()
+        return cls(samples, known[nearest_rows(samples, known)], pixels).plot(ax)
 
     def _draw(self, ax: Axes) -> None:
         draw_rows(ax, ["sample", "nearest row"], [self.samples, self.nearest], self.shape)
 
     def _size(self) -> tuple[float, float]:
         return strips_size(len(self.samples), 2, self.shape)
+
+
+def nearest_rows(samples: NDArray[np.bool_], known: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """The number of the known row that differs from each sample in the fewest bits; the first of several.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> nearest_rows(np.array([[True, True, False]]), np.array([[False, False, True], [True, False, False]]))
+    array([1])
+    """
+    signs = np.where(samples, 1, -1).astype(np.float32)
+    nearest, most = np.zeros(len(samples), np.intp), np.full(len(samples), -np.inf)
+    step = max(1, _CHUNK_VALUES // known.shape[1])
+    for start in range(0, len(known), step):
+        # Of D bits (D + product) / 2 are equal: a whole number, exact in single precision.
+        equal = signs @ np.where(known[start : start + step], 1, -1).astype(np.float32).T
+        best = equal.argmax(axis=1)
+        value = equal[np.arange(len(samples)), best]
+        nearest, most = np.where(value > most, start + best, nearest), np.maximum(value, most)
+    return nearest

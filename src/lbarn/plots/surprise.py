@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lbarn._models.density import Density
 from lbarn._tables.table import take_rows
 from lbarn.plots.columns import checked_bits, checked_shape, column_names, shortened
 from lbarn.plots.display import Display, bars_size, bit_colours, draw_bars, draw_map, map_size
+from lbarn.plots.numbers import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,9 +24,9 @@ __all__ = ["SurpriseDisplay"]
 
 @dataclass
 class SurpriseDisplay(Display):
-    """-log p of every bit of a row, given those before it in the order.
+    """−log p of every bit of a row, given those before it in the order.
 
-    An image where the columns are pixels, with the row itself beside it; else bars, the most surprising bits first.
+    An image if the columns are pixels, with the row itself beside it; otherwise bars, the most surprising bits first.
 
     Examples
     --------
@@ -40,11 +42,12 @@ class SurpriseDisplay(Display):
     names: list[str]
     n_shown: int = 10
     shape: tuple[int, int] | None = None
+    log_likelihood: float | None = None
 
     @classmethod
     def from_estimator(
         cls,
-        model: Any,
+        model: Density,
         X: Any,
         row: int = 0,
         *,
@@ -56,12 +59,12 @@ class SurpriseDisplay(Display):
 
         Parameters
         ----------
-        model : fitted network
+        model : fitted network or ensemble
         X : table of 0 and 1
         row : int, default=0
             Its number in ``X``.
         n_shown : int, default=10
-            Bars, where there is no shape.
+            Bars, if there is no shape.
         shape : (rows, columns) of an image, optional
         """
         bits = checked_bits(model, X)
@@ -69,10 +72,10 @@ class SurpriseDisplay(Display):
         if not 0 <= row < len(bits):
             raise ValueError(f"X has no row {row}; it has {len(bits)}, 0 to {len(bits) - 1}")
         chosen = take_rows(X, np.array([row]))
-        return cls(bits[row], model.surprise(chosen)[0], column_names(model, pixels), n_shown, pixels).plot(ax)
+        surprise, score = model.surprise(chosen)[0], float(model.score_samples(chosen)[0])
+        return cls(bits[row], surprise, column_names(model, pixels), n_shown, pixels, score).plot(ax)
 
     def _draw(self, ax: Axes) -> None:
-        total = f"-log p(x) = {self.surprise.sum():.1f} nats"
         if self.shape is None:
             shown = np.argsort(-self.surprise, kind="stable")[: self.n_shown]
             labels = [f"{shortened(self.names[j])} = {int(self.bits[j])}" for j in shown]
@@ -80,7 +83,8 @@ class SurpriseDisplay(Display):
         else:
             draw_map(ax, self.surprise, self.shape, "surprise, nats")
             self._draw_row(ax, self.shape)
-        ax.set_title(total, loc="left")
+        if self.log_likelihood is not None:
+            ax.set_title(f"log p(x) = {number(self.log_likelihood, 1)} nats", loc="left")
 
     def _draw_row(self, ax: Axes, shape: tuple[int, int]) -> None:
         """To the left of the map, on the same scale."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
+from lbarn._models.density import Density
 from lbarn.plots.columns import checked_shape, column_names, shortened
 from lbarn.plots.display import Display, bars_size, draw_bars, draw_map, map_size
+from lbarn.plots.models import only_network
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +23,7 @@ __all__ = ["TreeCountsDisplay"]
 
 @dataclass
 class TreeCountsDisplay(Display):
-    """Numbers of selected trees: an image where the columns are pixels, else bars.
+    """Numbers of selected trees: an image if the columns are pixels, otherwise bars.
 
     Examples
     --------
@@ -40,11 +41,12 @@ class TreeCountsDisplay(Display):
     shape: tuple[int, int] | None = None
 
     @classmethod
-    def from_estimator(cls, model: Any, *, shape: Sequence[int] | None = None, ax: Axes | None = None) -> Self:
+    def from_estimator(cls, model: Density, *, shape: Sequence[int] | None = None, ax: Axes | None = None) -> Self:
         """Draw ``model.n_trees_``; ``shape`` is (rows, columns) of an image."""
-        check_is_fitted(model, "n_trees_")
-        pixels = checked_shape(shape, len(model.n_trees_))
-        return cls(model.n_trees_, column_names(model), pixels).plot(ax)
+        network = only_network(model)
+        pixels = checked_shape(shape, network.n_columns)
+        n_trees = np.array([len(trees) for trees in network.trees])[network.position]
+        return cls(n_trees, column_names(model), pixels).plot(ax)
 
     def _draw(self, ax: Axes) -> None:
         if self.shape is None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["DARK", "LIGHT", "Picture", "Theme", "draw_picture"]
 
 _PIXELS = 96  # of a browser, to an inch
+_FONT = 10.0  # points, of all text in all pictures
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,16 @@ class Theme:
         """For matplotlib. Text stays text, in the reader's fonts; the same drawing gives the same bytes."""
         from cycler import cycler
 
+        sizes = (
+            "font.size",
+            "axes.titlesize",
+            "axes.labelsize",
+            "xtick.labelsize",
+            "ytick.labelsize",
+            "legend.fontsize",
+        )
         return {
+            **dict.fromkeys(sizes, _FONT),
             "figure.facecolor": self.card,
             "axes.facecolor": self.card,
             "text.color": self.text,
@@ -45,7 +55,6 @@ class Theme:
             "xtick.color": self.quiet,
             "ytick.color": self.quiet,
             "ytick.labelcolor": self.text,
-            "axes.titlesize": "medium",
             "axes.prop_cycle": cycler(color=self.cycle),
             "svg.fonttype": "none",
             "svg.hashsalt": "lbarn",
@@ -68,10 +77,9 @@ class Picture:
 
 
 def draw_picture(draw: Callable[[Axes], object], size: tuple[float, float], alt: str) -> Picture:
-    """What ``draw`` draws on the axes of a figure of so many inches, in both themes."""
-    return Picture(
-        _svg(draw, size, LIGHT), _svg(draw, size, DARK), round(_PIXELS * size[0]), round(_PIXELS * size[1]), alt
-    )
+    """What ``draw`` draws on axes of this many inches, in both themes."""
+    width, height = (round(_PIXELS * side) for side in size)
+    return Picture(_svg(draw, size, LIGHT), _svg(draw, size, DARK), width, height, alt)
 
 
 def _svg(draw: Callable[[Axes], object], size: tuple[float, float], theme: Theme) -> str:
