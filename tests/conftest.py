@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import runpy
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,6 +61,29 @@ def closed_figures() -> Iterator[None]:
     yield
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
+
+
+@pytest.fixture
+def run_benchmark(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., str]:
+    """Runs a script of benchmarks/ as the command line does, but in this process, which has everything imported already;
+    what it printed."""
+
+    def run(script: str, *arguments: Any) -> str:
+        path = ROOT / "benchmarks" / script
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", [str(path), *map(str, arguments)])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                runpy.run_path(str(path), run_name="__main__")
+            except SystemExit as end:
+                if end.code:
+                    raise
+        return capsys.readouterr().out
+
+    return run
 
 
 class Dataset(NamedTuple):

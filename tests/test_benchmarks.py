@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
 @pytest.mark.parametrize(
@@ -30,29 +27,18 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
         ("newton.py", "gradient"),
     ],
 )
-def test_a_benchmark_runs_on_tiny_data(script: str, says: str, tmp_path: Path) -> None:
+def test_a_benchmark_runs_on_tiny_data(script: str, says: str, run_benchmark: Callable[..., str]) -> None:
     if script == "dart.py":
         pytest.importorskip("lightgbm", reason="LightGBM is a peer, not a dependency")
-    done = subprocess.run(
-        [sys.executable, BENCHMARKS / script, "--smoke"], cwd=tmp_path, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    assert says in " ".join(done.stdout.split())
+    assert says in " ".join(run_benchmark(script, "--smoke").split())
 
 
-def test_the_table_of_the_paper_is_filled_cell_by_cell_and_finished_cells_are_kept(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        BENCHMARKS / "table1.py",
-        "--smoke",
-        "--results",
-        tmp_path,
-        "--cache",
-        tmp_path / "cache",
-    ]
+def test_the_table_of_the_paper_is_filled_cell_by_cell_and_finished_cells_are_kept(
+    run_benchmark: Callable[..., str], tmp_path: Path
+) -> None:
+    command = ["table1.py", "--smoke", "--results", tmp_path, "--cache", tmp_path / "cache"]
     models = ["--models", "lbarn", "independent_bits", "tuned", "ensemble"]
-    first = subprocess.run([*command, *models], capture_output=True, text=True, timeout=300)
-    assert first.returncode == 0, first.stderr
+    run_benchmark(*command, *models)
     rows = json.loads((tmp_path / "table1.json").read_text())
     assert {(row["model"], row["splits"]) for row in rows} == {
         *(
@@ -65,24 +51,12 @@ def test_the_table_of_the_paper_is_filled_cell_by_cell_and_finished_cells_are_ke
         ("lbarn_ensemble", None),
     }
     assert "LBARN, refit" in (tmp_path / "table1.md").read_text()
-    again = subprocess.run([*command, *models], capture_output=True, text=True, timeout=300)
-    assert again.returncode == 0
-    assert again.stdout == ""
+    assert run_benchmark(*command, *models) == ""
     assert json.loads((tmp_path / "table1.json").read_text()) == rows
 
 
-def test_the_figures_of_the_paper_are_drawn_and_kept_as_data(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        BENCHMARKS / "figures.py",
-        "--smoke",
-        "--results",
-        tmp_path,
-        "--cache",
-        tmp_path / "cache",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+def test_the_figures_of_the_paper_are_drawn_and_kept_as_data(run_benchmark: Callable[..., str], tmp_path: Path) -> None:
+    run_benchmark("figures.py", "--smoke", "--results", tmp_path, "--cache", tmp_path / "cache")
     found = json.loads((tmp_path / "figures.json").read_text())
     assert set(found) == {"samples", "trees", "curves", "importance", "orders", "reconstruction", "rounds"}
     assert all("commit" in figure for figure in found.values())
@@ -91,9 +65,7 @@ def test_the_figures_of_the_paper_are_drawn_and_kept_as_data(tmp_path: Path) -> 
         assert (tmp_path / f"paper-{name}.svg").stat().st_size > 1000
 
 
-def test_settings_are_compared_and_finished_cells_are_kept(tmp_path: Path) -> None:
-    command = [sys.executable, BENCHMARKS / "ablation.py", "--smoke", "--results", tmp_path]
-    first, again = (subprocess.run(command, capture_output=True, text=True, timeout=300) for _ in range(2))
-    assert first.returncode == 0, first.stderr
-    assert (again.returncode, again.stdout) == (0, "")
+def test_settings_are_compared_and_finished_cells_are_kept(run_benchmark: Callable[..., str], tmp_path: Path) -> None:
+    run_benchmark("ablation.py", "--smoke", "--results", tmp_path)
+    assert run_benchmark("ablation.py", "--smoke", "--results", tmp_path) == ""
     assert "| bits3 | " in (tmp_path / "ablation.md").read_text()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import lbarn
 import networks
-from conftest import ROOT
 from fit_process import finished_dimensions
 from lbarn import LBARN, CheckpointError, LBARNClassifier, ModelFileError
 from lbarn.baselines import IndependentBits
@@ -473,10 +470,8 @@ def _ones(model: LBARNClassifier) -> NDArray[np.bool_]:
 
 
 class TestBenchmark:
-    def test_runs_and_writes_what_it_measured(self, tmp_path: Path) -> None:
-        script = ROOT / "benchmarks" / "bench_classification.py"
-        command = [sys.executable, str(script), "--smoke", "--results", str(tmp_path / "results.json")]
-        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    def test_runs_and_writes_what_it_measured(self, run_benchmark: Callable[..., str], tmp_path: Path) -> None:
+        printed = run_benchmark("bench_classification.py", "--smoke", "--results", tmp_path / "results.json")
         results = json.loads((tmp_path / "results.json").read_text())["digits"]
         assert {"LBARN", "logistic regression", "BernoulliNB"} <= results["models"].keys()
         for name, model in results["models"].items():
@@ -485,9 +480,6 @@ class TestBenchmark:
             assert model["log-loss"] > 0
 
     def test_the_page_shows_the_results_that_are_committed(self) -> None:
-        sys.path.insert(0, str(ROOT / "benchmarks"))
-        try:
-            from bench_classification import PAGE, RESULTS, table
-        finally:
-            sys.path.pop(0)
+        from bench_classification import PAGE, RESULTS, table
+
         assert table(json.loads(RESULTS.read_text())) in PAGE.read_text()
