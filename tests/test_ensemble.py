@@ -558,7 +558,8 @@ SHORT: dict[str, Any] = {"n_orders": 3, "max_leaf_nodes": 4, "learning_rate": 0.
 
 def test_a_killed_fit_continues_to_the_same_model_file(tmp_path: Path) -> None:
     shape = (3000, 16)
-    parameters = {**SHORT, "max_leaf_nodes": 16, "max_iter": 100, "weights": "em"}
+    changed = {"max_leaf_nodes": 16, "max_iter": 100, "weights": "em"}
+    parameters = LBARNEnsemble.paper(**SHORT | changed).get_params()
     checkpoint, file = tmp_path / "checkpoint", tmp_path / "model"
     finished: dict[str, int] = {}
     for goal in (7, 37):
@@ -573,7 +574,7 @@ def test_a_killed_fit_continues_to_the_same_model_file(tmp_path: Path) -> None:
     last = start(shape, parameters, estimator="LBARNEnsemble", checkpoint=checkpoint, model=file)
     assert last.wait(DEADLINE) == 0
     assert finished.items() <= finished_dimensions(checkpoint).items()
-    assert file.read_bytes() == model_bytes(LBARNEnsemble.paper(**parameters).fit(linked_rows(*shape)))
+    assert file.read_bytes() == model_bytes(LBARNEnsemble(**parameters).fit(linked_rows(*shape)))
 
 
 @pytest.mark.parametrize("source", [None, np.random.RandomState()], ids=["None", "RandomState"])

@@ -111,7 +111,8 @@ class Mixture:
     def importance(self) -> sp.csr_array:
         """The weighted mean of the members'."""
         total = sum(weight * network.importance() for weight, network in zip(self.weights, self.networks))
-        return total / self.weights.sum()
+        total.data /= self.weights.sum()  # SciPy's own division is by the reciprocal, which is not the same to the bit
+        return total
 
     def codec(self, n_jobs: int | None = None) -> MixtureCodec:
         return MixtureCodec(self.networks, self.weights, n_jobs)
