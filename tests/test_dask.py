@@ -260,9 +260,12 @@ def test_a_cluster_that_does_not_come_back_is_an_error(
         pids = [worker.pid for worker in workers] if victim == "workers" else [scheduler.pid]
         goal = 0 if when == "before" else 5
         message = r"no Dask worker has been seen|connection to the Dask scheduler is lost"
-        with killed(pids, tmp_path / "fit", finished=goal), joblib.parallel_config("dask", client=client):
-            with pytest.raises(RuntimeError, match=message):
-                fit(rows, checkpoint=tmp_path / "fit")
+        with (
+            killed(pids, tmp_path / "fit", finished=goal),
+            joblib.parallel_config("dask", client=client),
+            pytest.raises(RuntimeError, match=message),
+        ):
+            fit(rows, checkpoint=tmp_path / "fit")
     assert fit(rows, checkpoint=tmp_path / "fit") == fit(rows)
 
 
