@@ -110,7 +110,8 @@ class Mixture:
 
     def importance(self) -> sp.csr_array:
         """The weighted mean of the members'."""
-        return sum(weight * network.importance() for weight, network in zip(self.weights, self.networks))
+        total = sum(weight * network.importance() for weight, network in zip(self.weights, self.networks))
+        return total / self.weights.sum()
 
     def codec(self, n_jobs: int | None = None) -> MixtureCodec:
         return MixtureCodec(self.networks, self.weights, n_jobs)
