@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 
 from lbarn._engine.bits import MAX_COLUMNS, MAX_ROWS
 from lbarn._tables.csvfile import CSVSource
+from lbarn._tables.table import UNNAMED
 from lbarn.errors import TableFileError
 
-__all__ = ["CSV_ENDINGS", "UNNAMED", "Rows", "TableFile", "ending_of", "open_table"]
+__all__ = ["CSV_ENDINGS", "Rows", "TableFile", "ending_of", "open_table"]
 
 Rows: TypeAlias = "pa.Table | NDArray[Any] | sp.csr_matrix"
-
-UNNAMED = {b"lbarn": b"columns without names"}  # metadata of an Arrow table whose names only count the columns
 
 CSV_ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 _ENDINGS = "CSV (.csv, .tsv, .txt, also with .gz), .parquet, .npy, .npz, .libsvm or .svm"
@@ -152,7 +151,7 @@ def ending_of(name: str) -> str:
     ending = "".join(endings) if endings[1:] == [".gz"] else endings[-1] if endings else ""
     if ending in (*CSV_ENDINGS, ".parquet", ".npy", ".npz", ".libsvm", ".svm"):
         return ending
-    if path.exists() and not path.is_file():
+    if path.is_relative_to("/dev") or (path.exists() and not path.is_file()):  # /dev/stdout may lead to a file
         return ""
     advice = _ADVICE.get(ending, f"name it by its format: {_ENDINGS}")
     what = (
@@ -248,9 +247,9 @@ class _Arrow(TableFile):
         return self._labelled(_joined(groups))
 
     def _labelled(self, table: pa.Table) -> pa.Table:
-        if self.names is not None:
-            return table.rename_columns(self.names)
-        return table.replace_schema_metadata(UNNAMED)
+        if self.names is None:
+            return table.replace_schema_metadata(UNNAMED)
+        return table.rename_columns(list(self.names)).replace_schema_metadata(None)
 
 
 def _joined(parts: Sequence[pa.RecordBatch | pa.Table]) -> pa.Table:
@@ -312,20 +311,18 @@ class _Parquet(_Arrow):
             raise TableFileError(f"{name}: two columns are called {twice!r}")
         numbering = (schema.pandas_metadata or {}).get("index_columns", [])
         index = [j for j, own in enumerate(names) if own in numbering and own.startswith("__index_level_")]
-        self.names = tuple(names[j] for j in wanted.positions(self, names, len(names), index))
-        self.n_columns = len(self.names)
+        self._columns = [names[j] for j in wanted.positions(self, names, len(names), index)]
+        self.names = tuple(self._columns)
+        self.n_columns = len(self._columns)
         if self._file.metadata.num_rows == 0:
             raise TableFileError(f"{name}: holds no values (0 rows, {len(names)} columns)")
 
     def _record_batches(self) -> Iterator[pa.RecordBatch]:
         rows = max(1, 4_000_000 // self.n_columns)
         try:
-            yield from self._file.iter_batches(batch_size=rows, columns=list(self.names or ()), use_threads=False)
+            yield from self._file.iter_batches(batch_size=rows, columns=self._columns, use_threads=False)
         except pa.ArrowException as error:
             raise self._damaged(self.name, error) from error
-
-    def _labelled(self, table: pa.Table) -> pa.Table:
-        return table.select(list(self.names or ())).replace_schema_metadata(None)
 
     @staticmethod
     def _damaged(name: str, error: Exception) -> TableFileError:
