@@ -8,12 +8,14 @@ import zipfile
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -137,7 +139,11 @@ def open_table(
             return _Array(name, _numpy(name, ending), wanted)
         if ending in (".libsvm", ".svm"):
             return _Array(name, _libsvm(name, n_columns), wanted)
-        return _CSV(name, open(path, "rb"), wanted, header, "\t" if ".tsv" in ending else None, path)
+        with ExitStack() as stack:
+            file = stack.enter_context(open(path, "rb"))
+            table = _CSV(name, file, wanted, header, "\t" if ".tsv" in ending else None, path)
+            stack.pop_all()  # the table closes it
+            return table
     except FileNotFoundError:
         raise TableFileError(f"{name}: no such file") from None
     except OSError as error:
@@ -233,11 +239,12 @@ class _Arrow(TableFile):
             yield self._labelled(_joined(waiting))
 
     def read(self) -> Rows:
+        """All rows, columns of 0 and 1 a bit a cell."""
         groups: list[pa.Table] = []
         group: list[pa.RecordBatch] = []
         size = 0
         for batch in self._record_batches():
-            group.append(batch)
+            group.append(_compact(batch))
             size += batch.nbytes
             if size > _GROUP:
                 groups.append(_joined(group).combine_chunks())
@@ -252,9 +259,29 @@ class _Arrow(TableFile):
         return table.rename_columns(list(self.names)).replace_schema_metadata(None)
 
 
+def _compact(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [
+        column.cast(pa.bool_()) if column.type == pa.uint8() and not (pc.max(column).as_py() or 0) > 1 else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, batch.schema.names)
+
+
 def _joined(parts: Sequence[pa.RecordBatch | pa.Table]) -> pa.Table:
     tables = [part if isinstance(part, pa.Table) else pa.Table.from_batches([part]) for part in parts]
+    kinds = [set(types) for types in zip(*(table.schema.types for table in tables))]
+    if any(len(kind) > 1 and pa.bool_() in kind for kind in kinds):  # Arrow makes no numbers of these by itself
+        numbers = [pa.uint8() if pa.bool_() in kind else None for kind in kinds]
+        tables = [_with_types(table, numbers) for table in tables]
     return pa.concat_tables(tables, promote_options="permissive")
+
+
+def _with_types(table: pa.Table, types: Sequence[pa.DataType | None]) -> pa.Table:
+    columns = [
+        column.cast(wanted) if wanted is not None and column.type == pa.bool_() else column
+        for column, wanted in zip(table.columns, types)
+    ]
+    return pa.Table.from_arrays(columns, names=table.schema.names)
 
 
 class _CSV(_Arrow):

@@ -90,7 +90,8 @@ def _array(rows: Any) -> NDArray[Any]:
     if isinstance(rows, np.ndarray):
         return rows
     frame = nw.from_native(rows, eager_only=True)
-    return np.column_stack([column.to_numpy() for column in frame.iter_columns()])
+    array = np.column_stack([column.to_numpy() for column in frame.iter_columns()])
+    return array.astype(np.uint8) if array.dtype == bool else array
 
 
 class _CSVOutput(TableOutput):

@@ -172,8 +172,10 @@ class Table:
         labels = self.format.labels(self.n_columns)
         wanted = range(self.n_columns) if self.taken is None else self.taken.tolist()
         absent = np.full(len(rows), np.nan)
-        columns = [absent if k < 0 else _column_values(rows[:, k], labels[j], j) for j, k in enumerate(wanted)]
-        return np.column_stack(columns)
+        own = list(rows.iter_columns())  # one at a time is slow if there are thousands
+        return np.column_stack(
+            [absent if k < 0 else _column_values(own[k], labels[j], j) for j, k in enumerate(wanted)]
+        )
 
     def _checked(self, X: NDArray[Any], start: int) -> tuple[Bits, Bits | None]:
         if X.dtype == bool:
