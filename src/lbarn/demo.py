@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from pathlib import Path
 from typing import Any
@@ -75,6 +74,4 @@ def run(folder: Path, max_iter: int = 1000) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=Path("demo"), help="where to write (default: demo)")
-    run(parser.parse_args().folder)
+    run(Path("demo"))

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from lbarn._engine.bits import MAX_COLUMNS, MAX_ROWS, PackedBits, pack
 from lbarn.errors import NotBinaryError
 
-__all__ = ["Table", "TableFormat", "read_given", "read_like", "read_table", "take_rows"]
+__all__ = ["UNNAMED", "Table", "TableFormat", "read_given", "read_like", "read_table", "take_rows"]
 
+UNNAMED = {b"lbarn": b"columns without names"}  # metadata of an Arrow table whose names only count its columns
 _CHUNK_VALUES = 4_000_000  # values looked at together
 
 Bits = NDArray[np.bool_]
@@ -168,11 +169,13 @@ class Table:
             return rows
         if sp.issparse(rows):
             return rows.toarray()
-        labels = self.format.names or ()
+        labels = self.format.labels(self.n_columns)
         wanted = range(self.n_columns) if self.taken is None else self.taken.tolist()
         absent = np.full(len(rows), np.nan)
-        columns = [absent if k < 0 else _column_values(rows[:, k], labels[j], j) for j, k in enumerate(wanted)]
-        return np.column_stack(columns)
+        own = list(rows.iter_columns())  # one at a time is slow if there are thousands
+        return np.column_stack(
+            [absent if k < 0 else _column_values(own[k], labels[j], j) for j, k in enumerate(wanted)]
+        )
 
     def _checked(self, X: NDArray[Any], start: int) -> tuple[Bits, Bits | None]:
         if X.dtype == bool:
@@ -242,6 +245,8 @@ def _column_values(column: nw.Series[Any], label: Label, j: int) -> NDArray[Any]
 
 
 def _frame_format(frame: nw.DataFrame[Any]) -> TableFormat:
+    if frame.implementation.is_pyarrow() and frame.to_native().schema.metadata == UNNAMED:
+        return TableFormat()
     names = {"modin": "pandas", "cudf": "pandas"}
     library = frame.implementation.name.lower()
     columns: list[Any] = frame.columns  # pandas has labels that are not strings
