@@ -49,7 +49,14 @@ def report(sets: dict[str, Any]) -> str:
                 *("" if one is None else "{1:.1f} / {2:.0f}".format(*one["calibration"][-1]) for one in own),
             ]
         )
-    headings = ["test nats, paper", "default", "CPU s, paper", "default", "p < 0.001: expected / observed, paper", "default"]
+    headings = [
+        "test nats, paper",
+        "default",
+        "CPU s, paper",
+        "default",
+        "p < 0.001: expected / observed, paper",
+        "default",
+    ]
     return table(["", *headings], lines)
 
 
