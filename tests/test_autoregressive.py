@@ -194,8 +194,8 @@ def test_given_may_be_a_dict_or_a_table_of_some_columns() -> None:
     known.loc[:, ["a", "e"]] = [[0, 1], [1, 1], [1, 0]]
     drawn = model.sample(4, given=known, random_state=0)
     some = known[["e", "a"]].astype(int)
-    for given in (some, {"e": [1, 1, 0], "a": [0, 1, 1]}, {"a": some["a"], "e": some["e"].to_numpy()}):
-        pd.testing.assert_frame_equal(model.sample(4, given=given, random_state=0), drawn)
+    for fixed in (some, {"e": [1, 1, 0], "a": [0, 1, 1]}, {"a": some["a"], "e": some["e"].to_numpy()}):
+        pd.testing.assert_frame_equal(model.sample(4, given=fixed, random_state=0), drawn)
     assert (model.sample(4, given={"e": 1, "a": 0}, random_state=0)[["a", "e"]] == [0, 1]).all(axis=None)
     numbered = quick(order=SHUFFLED).fit(rows(200, 6))
     np.testing.assert_array_equal(numbered.sample(4, given={4: [1, 1, 0], 0: [0, 1, 1]}, random_state=0), drawn)

@@ -95,7 +95,7 @@ def test_every_parameter_reaches_the_members() -> None:
         "split_bits": 3,
         "min_gain": 0.01,
         "l2_regularization": 1.0,
-        "max_step": 2.0,
+        "l1_regularization": 0.5,
         "cap": True,
         "max_features": 0.5,
         "refit": True,

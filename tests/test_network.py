@@ -22,7 +22,7 @@ VARIANTS = [
     {"boosting": "gradient", "max_leaf_nodes": 2},
     {"splits": "exact", "max_leaf_nodes": 16},
     {"min_gain": 0.1, "l2_regularization": 2.0},
-    {"max_step": 1.0, "cap": True},
+    {"l1_regularization": 0.5, "cap": True},
 ]
 
 
@@ -286,7 +286,7 @@ def test_a_curve_that_still_rises_warns_and_names_the_remedy() -> None:
         {"min_gain": -1.0},
         {"l2_regularization": -1.0},
         {"init": "zero"},
-        {"max_step": 0.0},
+        {"l1_regularization": -1.0},
         {"cap": 2},
         {"max_features": 0.0},
         {"max_features": 1.5},

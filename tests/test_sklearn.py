@@ -44,7 +44,7 @@ def test_clone_keeps_every_parameter_and_nothing_learned() -> None:
         "split_bits": 3,
         "min_gain": 0.5,
         "l2_regularization": 1.0,
-        "max_step": 2.0,
+        "l1_regularization": 0.5,
         "cap": True,
         "max_features": 0.5,
         "refit": True,
@@ -67,7 +67,7 @@ def test_clone_keeps_every_parameter_and_nothing_learned() -> None:
 
 
 def test_repr_shows_what_was_set() -> None:
-    assert repr(LBARN(max_leaf_nodes=8, refit=True)) == "LBARN(max_leaf_nodes=8, refit=True)"
+    assert repr(LBARN(max_leaf_nodes=8, n_jobs=2)) == "LBARN(max_leaf_nodes=8, n_jobs=2)"
 
 
 def test_set_params_takes_effect_at_the_next_fit() -> None:

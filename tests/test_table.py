@@ -154,7 +154,7 @@ class TestColumnsGoByName:
 
     def test_those_that_are_not_there_are_named(self, library: str) -> None:
         model = quick().fit(self.give(library, FRAME))
-        with pytest.raises(ValueError, match="X has no column 'b', 'd', which the model has$"):
+        with pytest.raises(ValueError, match=r"X has no column 'b', 'd', which the model has$"):
             model.score(self.give(library, FRAME.drop(columns=["b", "d"])))
         with pytest.raises(
             ValueError, match="no column 'b', which the model has; the columns 'B' are not in the model"

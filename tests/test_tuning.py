@@ -146,7 +146,7 @@ def test_trials_are_shown_in_a_table(capfd: pytest.CaptureFixture[str]) -> None:
 def test_a_start_is_judged_on_rows_that_did_not_say_how_long_it_is() -> None:
     valid = TrainingRows(pack(VALID))
     data = TrainingData(TrainingRows(pack(X)), valid, 0)
-    trials = tuning._Trials(data, float("inf"), None, lambda trials: None)
+    trials = tuning._Trials(Boosting(), data, float("inf"), None, lambda trials: None)
     assert [(part.valid is valid, judging is valid) for part, judging, _ in trials._judgements({"init": "half"})] == [
         (True, True)
     ]

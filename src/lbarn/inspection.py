@@ -112,7 +112,7 @@ def _network(model: _Network) -> dict[str, Any]:
     found["selection"], found["seed"] = model.selection_, _plain(model.seed_)
     run = model.run_
     if run.train_curve is not None and run.valid_curve is not None:  # not trimmed
-        chosen = np.arange(len(counts)), counts[model.order_]
+        chosen = model.network_.position, counts
         found["log_likelihood"] = {
             "untrained": -len(counts) * math.log(2),
             "train": float(run.train_curve[chosen].sum()),
