@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice, repeat
+from itertools import groupby, islice, repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import constriction
@@ -160,8 +160,11 @@ class Codec:
         with threads(self._n_jobs) as submit:
             groups = pop_groups(coder, sizes, lambda stack, size: self._decode(stack, size, submit))
         bits = new_digest(16)
-        for group in groups:
-            bits.update(_packed(group))
+        for _, same in groupby(groups, key=id):
+            repeated = list(same)
+            packed = _packed(repeated[0])
+            for _ in repeated:
+                bits.update(packed)
         if bits.digest() != checksum:
             raise CompressedDataError(OTHER_ROWS)
         return n_rows, (block.unpack(self._order) for group in groups for block in group)
