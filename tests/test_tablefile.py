@@ -283,6 +283,45 @@ def test_a_small_file_cannot_ask_for_much_memory(tmp_path: Path) -> None:
         read(tmp_path / "b.npz")
 
 
+@pytest.mark.parametrize("make", [sp.csr_matrix, sp.csc_matrix, sp.bsr_matrix])
+@pytest.mark.parametrize("index", [-1, 5, 2**31 - 1])
+def test_a_sparse_matrix_with_values_outside_of_it_is_refused(make: Any, index: int, tmp_path: Path) -> None:
+    matrix = make(np.eye(5))
+    matrix.indices[2] = index
+    sp.save_npz(tmp_path / "a.npz", matrix)
+    with pytest.raises(TableFileError, match="damaged"):
+        read(tmp_path / "a.npz")
+
+
+def test_a_few_bytes_are_no_large_table(tmp_path: Path) -> None:
+    sp.save_npz(tmp_path / "a.npz", sp.coo_matrix(([1], ([0], [0])), shape=(30_000_000, 65_535)))
+    with pytest.raises(TableFileError, match=r"bytes cannot be a table of 30,000,000 rows and 65,535 columns"):
+        open_table(str(tmp_path / "a.npz"))
+
+
+@pytest.mark.parametrize(
+    "remark", ["{", "[]", "null", '{"index_columns": 5}', '{"index_columns": [{"kind": "range"}, ["a"]]}']
+)
+def test_remarks_in_parquet_that_are_not_of_pandas_do_no_harm(remark: str, tmp_path: Path) -> None:
+    table = pa.table({"a": [0, 1], "__index_level_0__": [1, 0]}).replace_schema_metadata({"pandas": remark})
+    pa.parquet.write_table(table, tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet")[1] == ("a", "__index_level_0__")
+
+
+def test_every_damaged_byte_of_a_parquet_file_is_harmless_or_one_clear_error(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.parquet", X, NAMES)
+    content = path.read_bytes()
+    refused = 0
+    for at in range(0, len(content), 7):
+        path.write_bytes(content[:at] + bytes([content[at] ^ 0x55]) + content[at + 1 :])
+        try:
+            read(path)
+        except (TableFileError, ValueError) as error:
+            assert isinstance(error, TableFileError) or type(error) is ValueError, error
+            refused += 1
+    assert refused
+
+
 def test_a_cut_off_parquet_file_is_one_clear_error(tmp_path: Path) -> None:
     path = written(tmp_path / "a.parquet", X, NAMES)
     content = path.read_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -160,6 +161,7 @@ def _conditional(model: _Network, column: str, n_predictors: int, n_trees: int) 
     count = int(model.n_trees_[j])
     trees = model.network_.trees[position]
     gains = trees.importance(position)
+    total = gains[gains > 0].sum()  # a split that looked good on rounded sums may have lost a little
     strongest = [k for k in np.argsort(-gains, kind="stable")[:n_predictors] if gains[k] > 0]
     before = [names[i] for i in model.order_[:position]]
     return {
@@ -167,7 +169,7 @@ def _conditional(model: _Network, column: str, n_predictors: int, n_trees: int) 
         "position": position,
         "trees_selected": count,
         "predictors": [
-            {"column": before[k], "gain": float(gains[k]), "share": float(gains[k] / gains.sum())} for k in strongest
+            {"column": before[k], "gain": float(gains[k]), "share": float(gains[k] / total)} for k in strongest
         ],
         "trees": [_tree(trees, t, before) for t in range(min(n_trees, count))],
     }
@@ -184,18 +186,33 @@ def _index(column: str, names: list[Any]) -> int:
 
 
 def _tree(trees: Trees, t: int, names: list[Any]) -> dict[str, Any]:
-    """Tree ``t`` as nested dictionaries: a leaf has a value (log-odds), an inner node a column and two branches."""
+    """Tree ``t`` as nested dictionaries: a leaf has a value (log-odds), an inner node a column and two branches.
+
+    What hangs deeper than nested dictionaries can be followed is given by its number of leaves.
+    """
     first, last = int(trees.offsets[t]), int(trees.offsets[t + 1])
-    leaves: list[dict[str, Any]] = [{}]
-    root = leaves[0]
+    root: dict[str, Any] = {}
+    leaves, depths = [root], [0]
     for leaf, position in trees.splits[first:last].tolist():
         node = leaves[leaf]
-        leaves[leaf] = {}
-        leaves.append({})
-        node.update(column=names[position], one=leaves[-1], zero=leaves[leaf])
+        if depths[leaf] == _DEEPEST:
+            leaves.append(node)
+        else:
+            leaves[leaf] = {}
+            leaves.append({})
+            node.update(column=names[position], one=leaves[-1], zero=leaves[leaf])
+            depths[leaf] += 1
+        depths.append(depths[leaf])
+    together = Counter(map(id, leaves))
     for node, value in zip(leaves, trees.values[first + t : last + t + 1].tolist()):
-        node["value"] = value * LOG_ODDS_UNIT
+        if together[id(node)] == 1:
+            node["value"] = value * LOG_ODDS_UNIT
+        else:
+            node["leaves"] = together[id(node)]
     return root
+
+
+_DEEPEST = 100  # splits
 
 
 def tree_lines(node: dict[str, Any]) -> Iterator[str]:
@@ -203,19 +220,14 @@ def tree_lines(node: dict[str, Any]) -> Iterator[str]:
     if "value" in node:
         yield f"always: {node['value']:+.4f}"
         return
-    pending = _branches(node, 0)  # no recursion: a tree may be as deep as it has leaves
-    while pending:
-        condition, branch, depth = pending.pop()
+    for bit, branch in ((1, node["one"]), (0, node["zero"])):
         if "value" in branch:
-            yield f"{'    ' * depth}{condition}: {branch['value']:+.4f}"
+            yield f"{node['column']} = {bit}: {branch['value']:+.4f}"
+        elif "leaves" in branch:
+            yield f"{node['column']} = {bit}: {branch['leaves']:,} more leaves"
         else:
-            yield f"{'    ' * depth}{condition}"
-            pending += _branches(branch, depth + 1)
-
-
-def _branches(node: dict[str, Any], depth: int) -> list[tuple[str, dict[str, Any], int]]:
-    """The branch to show first comes last."""
-    return [(f"{node['column']} = {bit}", node[name], depth) for bit, name in ((0, "zero"), (1, "one"))]
+            yield f"{node['column']} = {bit}"
+            yield from (f"    {line}" for line in tree_lines(branch))
 
 
 def lines(found: dict[str, Any]) -> Iterator[str]:

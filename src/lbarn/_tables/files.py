@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import stat
 import sys
 import zipfile
@@ -30,6 +31,8 @@ Rows: TypeAlias = "pa.Table | NDArray[Any] | sp.csr_matrix"
 
 CSV_ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 _ENDINGS = "CSV (.csv, .tsv, .txt, also with .gz), .parquet, .npy, .npz, .libsvm or .svm"
+_ROOM = 1 << 30  # bytes that any sparse matrix may take, a bit a cell
+_SPARSEST = 1000  # and beyond: times the bytes that it is kept in
 _GROUP = 1 << 26  # bytes of batches that are joined: thousands of columns in many small pieces take room
 
 
@@ -327,16 +330,16 @@ class _Parquet(_Arrow):
 
         try:
             self._file = parquet.ParquetFile(name)
-        except pa.ArrowException as error:
+            schema = self._file.schema_arrow
+            names = tuple(schema.names)
+        except (pa.ArrowException, UnicodeDecodeError) as error:
             raise self._damaged(name, error) from error
-        schema = self._file.schema_arrow
-        names = tuple(schema.names)
         super().__init__(name, names, len(names))
         counts = Counter(names)
         if len(counts) < len(names):
             twice = next(own for own in names if counts[own] > 1)
             raise TableFileError(f"{name}: two columns are called {twice!r}")
-        numbering = (schema.pandas_metadata or {}).get("index_columns", [])
+        numbering = _numbering(schema)
         index = [j for j, own in enumerate(names) if own in numbering and own.startswith("__index_level_")]
         self._columns = [names[j] for j in wanted.positions(self, names, len(names), index)]
         self.names = tuple(self._columns)
@@ -346,10 +349,15 @@ class _Parquet(_Arrow):
 
     def _record_batches(self) -> Iterator[pa.RecordBatch]:
         rows = max(1, 4_000_000 // self.n_columns)
+        missing = self._file.metadata.num_rows
         try:
-            yield from self._file.iter_batches(batch_size=rows, columns=self._columns, use_threads=False)
-        except pa.ArrowException as error:
+            for batch in self._file.iter_batches(batch_size=rows, columns=self._columns, use_threads=False):
+                missing -= batch.num_rows
+                yield batch
+        except (pa.ArrowException, OSError) as error:  # a damaged page is an OSError
             raise self._damaged(self.name, error) from error
+        if missing:
+            raise TableFileError(f"{self.name}: damaged: it does not hold as many rows as it says")
 
     @staticmethod
     def _damaged(name: str, error: Exception) -> TableFileError:
@@ -360,6 +368,14 @@ class _Parquet(_Arrow):
 
     def close(self) -> None:
         self._file.close()
+
+
+def _numbering(schema: pa.Schema) -> set[str]:
+    """The columns in which pandas has numbered the rows; none if its remarks are not what it writes."""
+    try:
+        return {own for own in schema.pandas_metadata["index_columns"] if isinstance(own, str)}
+    except (ValueError, TypeError, KeyError):
+        return set()
 
 
 # ---------------------------------------------------------------------- arrays and sparse matrices
@@ -411,13 +427,22 @@ def _numpy(name: str, ending: str) -> Any:
 
 def _from_zip(name: str) -> Any:
     with zipfile.ZipFile(name) as archive:
+        n_bytes = sum(member.file_size for member in archive.infolist())
         shapes = {member.removesuffix(".npy"): _shape(archive, member) for member in archive.namelist()}
     with np.load(name, allow_pickle=False) as content:
         if {"format", "shape", "data"} <= shapes.keys():
-            _check_size(name, tuple(content["shape"].tolist()))
+            claimed = tuple(content["shape"].tolist())
+            _check_size(name, claimed)
             for own, shape in shapes.items():
                 _check_size(name, shape, f"the array {own!r} of its sparse matrix")
-            return sp.load_npz(name).tocsr()
+            if math.prod(claimed) // 8 > max(_ROOM, _SPARSEST * n_bytes):
+                raise TableFileError(
+                    f"{name}: {n_bytes:,} bytes cannot be a table of {claimed[0]:,} rows and {claimed[1]:,} columns"
+                )
+            matrix = sp.load_npz(name)
+            if matrix.format in ("csr", "csc", "bsr"):
+                matrix.check_format(full_check=True)  # loading does not: it would end outside of the arrays
+            return matrix.tocsr()
         if len(shapes) != 1 and "X" not in shapes:
             raise TableFileError(f"{name}: holds {', '.join(shapes) or 'nothing'}; call the table X")
         member = "X" if "X" in shapes else next(iter(shapes))

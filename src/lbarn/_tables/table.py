@@ -72,8 +72,9 @@ class TableFormat:
         own = cls(library, None if names is None else tuple(names), tuple(content["dtypes"]))
         if library not in ("numpy", "pandas", "polars", "pyarrow"):
             raise ValueError(f"unknown kind of table {library!r}")
+        known = r"bool|u?int\d+|float\d+|>[iuf]\d" if library == "numpy" else r"bool|u?int\d\d?|float(16|32|64)"
         for dtype in own.dtypes:
-            if not re.fullmatch(r"bool|u?int\d+|float\d+|>[iuf]\d", dtype):
+            if not re.fullmatch(known, dtype):
                 raise ValueError(f"{dtype!r} is not a type of 0 and 1")
             np.dtype(dtype)  # refuses sizes that do not exist
         if len(own.dtypes) != (1 if own.names is None else n_columns):
@@ -239,7 +240,7 @@ def _column_values(column: nw.Series[Any], label: Label, j: int) -> NDArray[Any]
         return values  # the sparse columns of pandas
     elif not column.dtype.is_numeric():
         raise ValueError(f"column {j} ({label!r}) is of type {column.dtype}; LBARN takes numbers or booleans, 0 and 1")
-    elif column.null_count():
+    elif column.null_count() or column.dtype.is_decimal():
         column = column.cast(nw.Float64)
     return column.to_numpy()
 
