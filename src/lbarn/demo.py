@@ -45,7 +45,7 @@ def run(folder: Path, max_iter: int = 1000) -> dict[str, float]:
     models = {
         "independent bits": IndependentBits(),
         "single trees": SingleTreeNetwork(n_jobs=-1),
-        "LBARN": LBARN(max_leaf_nodes=8, max_iter=max_iter, refit=True, n_jobs=-1, random_state=0, verbose=1),
+        "LBARN": LBARN(max_iter=max_iter, n_jobs=-1, random_state=0, verbose=1),
     }
     scores, lines = {}, []
     for name, model in models.items():
