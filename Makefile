@@ -7,7 +7,7 @@ CPP := $(wildcard src/core/*.hpp src/core/*.cpp tests/*.cpp benchmarks/*.cpp)
 CORE_TESTS := $(addprefix tests/test_,bits.py histogram.py logistic.py trees.py conditional.py boosting.py edge_cases.py)
 STUBGEN = mkdir -p build && $(RUN)/python -m nanobind.stubgen --quiet -m lbarn._core -o build/_core.pyi
 
-.PHONY: demo test torture lint format stubs docs bench sanitize clean
+.PHONY: demo test fuzz torture lint format stubs docs bench sanitize clean
 
 # A few minutes for environment and build, once; then about 15 seconds.
 demo: $(VENV)/installed
@@ -19,6 +19,10 @@ test: $(VENV)/test
 # Kills fits at random moments, N of them in all, and continues them.
 torture: $(VENV)/test
 	$(RUN)/python tests/torture.py $(or $(N),100)
+
+# Damaged and crafted files against everything that reads, a few minutes; make fuzz N=20000 SEED=1 for others.
+fuzz: $(VENV)/test
+	$(RUN)/python tests/fuzz.py -n $(or $(N),2000) --seed $(or $(SEED),0)
 
 lint: $(VENV)/lint
 	$(RUN)/ruff check .

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from lbarn import LBARN, _core
+from lbarn._engine.bits import row_bytes
 from lbarn._engine.trees import LOG_ODDS_UNIT
 
 __all__ = ["textbook"]
@@ -20,7 +21,7 @@ def textbook(model: LBARN, X: NDArray[np.float64], n_particles: int, seed: int) 
 def _row(model: LBARN, row: NDArray[np.float64], n: int, rng: np.random.Generator) -> NDArray[np.float64]:
     row = row[model.order_]
     D = len(row)
-    particles = np.zeros((n, -(-D // 256) * 32), np.uint8)
+    particles = np.zeros((n, row_bytes(D)), np.uint8)
     weight = np.full(n, 1 / n)
     for d in range(D):
         log_odds = LOG_ODDS_UNIT * model.network_.trees[d].log_odds(_core.transpose(particles, d), n)

@@ -15,6 +15,7 @@ import pytest
         ("bench_bagging.py", "mixed, bagged"),
         ("bench_denoising.py", "wrong pixels"),
         ("dart.py", "times as long"),
+        ("defaults.py", "expected / observed"),
         ("bench_engine.py", "lbarn fast"),
         ("bench_ensembles.py", "8 mixed"),
         ("bench_histogram.py", "row-features"),

@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 import lbarn
 from conftest import chosen_path
 from lbarn import CompressedDataError, LBARNEnsemble, _core
-from lbarn._engine.bits import PackedBits, pack
-from lbarn._engine.trees import log_likelihoods
+from lbarn._engine.bits import MAX_ROWS, pack
 from lbarn._network import codec
 from lbarn._network.bitsback import MixtureCodec
 from mutations import mutate_bytes
 from networks import quick_ensemble, rows, still_rising
-from test_codec import CHECKSUM, STREAM_AT, by_hand, sealed
+from test_codec import CHECKSUM, STREAM_AT, claiming, network_by_hand, questions, sealed
 
 pytestmark = still_rising
 
@@ -34,17 +33,7 @@ def entropy_bytes(model: LBARNEnsemble, Y: NDArray[np.uint8]) -> float:
 
 def mixture_by_hand(members: list[list[int]], weights: list[float]) -> MixtureCodec:
     """Members that give every column the same log-odds (in units of 2^-20) in every row."""
-
-    def log_p(bits: PackedBits) -> NDArray[np.int64]:
-        columns = bits.columns
-        return np.array(
-            [
-                sum(log_likelihoods(np.full(bits.n_rows, v, np.int32), columns[d]) for d, v in enumerate(log_odds))
-                for log_odds in members
-            ]
-        )
-
-    return MixtureCodec([by_hand(log_odds) for log_odds in members], np.array(weights), log_p, None)
+    return MixtureCodec([network_by_hand(log_odds) for log_odds in members], np.array(weights), None)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +90,7 @@ def test_rows_that_all_members_hold_impossible_come_back(data: st.DataObject) ->
     weights = data.draw(st.lists(st.sampled_from([1e-300, 1e-9, 0.1, 1.0]), min_size=K, max_size=K))
     mixture = mixture_by_hand([data.draw(log_odds) for _ in range(K)], weights)
     Y = np.random.default_rng(data.draw(st.integers(0, 99))).integers(0, 2, (data.draw(st.integers(1, 100)), D))
-    np.testing.assert_array_equal(mixture.decompress(mixture.compress([pack(Y)])), Y)
+    np.testing.assert_array_equal(mixture.decompress(mixture.compress([Y])), Y)
 
 
 def test_large_groups_are_joined_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +98,7 @@ def test_large_groups_are_joined_again(monkeypatch: pytest.MonkeyPatch) -> None:
     ensemble = quick_ensemble(n_orders=2, max_iter=3).fit(Y[:500])
     np.testing.assert_array_equal(ensemble.decompress(ensemble.compress(Y)), Y)
     monkeypatch.setattr(codec, "_GROUP_BITS", 1)  # groups of 4096 rows
-    sizes = ensemble._codec()._sizes_of(9000)
+    sizes = ensemble.distribution.codec().sizes_of(9000)
     assert sizes == [16, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 808]
     np.testing.assert_array_equal(ensemble.decompress(ensemble.compress(Y)), Y)
 
@@ -131,21 +120,23 @@ def test_bits_come_back_where_the_members_agree() -> None:
     Y = np.random.default_rng(0).integers(0, 2, (1000, 8))
     one, eight = mixture_by_hand([[0] * 8], [1.0]), mixture_by_hand([[0] * 8] * 8, [1 / 8] * 8)
     first_group = 16 * 3 / 8  # bytes
-    assert len(eight.compress([pack(Y)])) <= len(one.compress([pack(Y)])) + first_group + 4
+    assert len(eight.compress([Y])) <= len(one.compress([Y])) + first_group + 4
 
 
 def test_from_an_empty_stack_comes_the_likeliest_member() -> None:
     ones, zeros = [30 << 20] * 40, [-30 << 20] * 40
     mixture = mixture_by_hand([ones, zeros], [0.5, 0.5])
     Y = np.zeros((16, 40), np.uint8)
-    assert len(mixture.compress([pack(Y)])) <= STREAM_AT + CHECKSUM + 8  # under the other member it takes 1,920 bytes
+    assert len(mixture.compress([Y])) <= STREAM_AT + CHECKSUM + 8  # under the other member it takes 1,920 bytes
 
 
 def test_the_posterior_is_that_of_bayes(model: LBARNEnsemble) -> None:
-    joint = model._joint(TEST)
+    mixture = model.distribution
+    each = [network.log_likelihood(TEST == 1) for network in mixture.networks]
+    joint = np.stack(each, axis=1) + np.log(mixture.weights)
     expected = np.exp(joint - joint.max(axis=1, keepdims=True))
     expected /= expected.sum(axis=1, keepdims=True)
-    ranked, weights = model._codec()._posterior(pack(TEST))
+    ranked, weights = model.distribution.codec().posterior(pack(TEST))
     assert (weights.sum(axis=1) == 2**24).all()
     assert (np.diff(weights, axis=1) <= 0).all()
     np.testing.assert_allclose(weights / 2**24, np.take_along_axis(expected, ranked, axis=1), atol=1e-5)
@@ -202,7 +193,7 @@ def test_the_format_is_what_it_was() -> None:
     mixture = mixture_by_hand([[0, 3 << 20, -(2 << 20)], [1 << 20, -(1 << 20), 0], [0, 0, 0]], [0.5, 0.3, 0.2])
     Y = np.random.default_rng(0).integers(0, 2, (70, 3)).astype(np.uint8)
     data = bytes.fromhex(FIRST_VERSION)
-    assert mixture.compress([pack(Y)]) == data
+    assert mixture.compress([Y]) == data
     np.testing.assert_array_equal(mixture.decompress(data), Y)
 
 
@@ -210,3 +201,41 @@ FIRST_VERSION = (
     "4c4241524e7a0100d03a0e43d1c2ff1671ae01a86aaa42214600000000000000f5b540715ee5dbacfe7b07c62e1b0704"
     "de8e6fc5dff3b832163307245864572d167d2974af58a2d0d19e85e6a8d7935b680300004561cecbf9f01696"
 )
+
+
+# ---------------------------------------------------------------- how much is decoded
+
+
+@pytest.mark.parametrize("stream", [b"", b"abc\0", b"some words of it"])
+def test_a_claim_of_millions_of_rows_in_a_few_bytes_is_refused_without_decoding_them(
+    stream: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mixture = mixture_by_hand([[-1 << 20] * 8, [1 << 20] * 8], [0.5, 0.5])
+    asked = questions(monkeypatch)
+    with pytest.raises(CompressedDataError, match="damaged"):
+        mixture.decompress(claiming(mixture, MAX_ROWS, stream=stream))
+    assert sum(asked) <= 4 * 8 * 65_536, "rows times columns"
+
+
+@pytest.mark.parametrize("likeliest", [0, 1])
+def test_zeros_at_the_beginning_come_back(likeliest: int) -> None:
+    """Whether an empty stack stays empty depends on the rank of the first member for a row of zeros."""
+    members = [[-1 << 20] * 5, [1 << 20] * 5]
+    mixture = mixture_by_hand(members if likeliest == 0 else members[::-1], [0.5, 0.5])
+    Y = np.zeros((3000, 5), np.uint8)
+    data = mixture.compress([Y])
+    assert (len(data) == STREAM_AT + CHECKSUM) == (likeliest == 0)
+    np.testing.assert_array_equal(mixture.decompress(data), Y)
+    Y[2000:] = rows(1000, 5)
+    np.testing.assert_array_equal(mixture.decompress(mixture.compress([Y])), Y)
+
+
+def test_rows_come_back_in_chunks_and_no_more_than_the_caller_takes(wide: LBARNEnsemble) -> None:
+    Y = rows(9000, 24, seed=3)
+    coder = wide.distribution.codec()
+    data = coder.compress([Y])
+    chunks = list(coder.decompress_chunks(data, max_rows=9000))
+    assert max(map(len, chunks)) <= 4096
+    np.testing.assert_array_equal(np.concatenate(chunks), Y)
+    with pytest.raises(CompressedDataError, match="claims to hold 9,000 rows, more than max_rows=8,999"):
+        coder.decompress_chunks(data, max_rows=8999)

@@ -5,6 +5,7 @@ import random
 import struct
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +18,11 @@ from sklearn.exceptions import NotFittedError
 import lbarn
 from conftest import ROOT, chosen_path
 from lbarn import LBARN, CompressedDataError, _core
-from lbarn._engine.bits import MAX_ROWS, pack
-from lbarn._engine.conditional import Conditional
-from lbarn._engine.trees import Trees
+from lbarn._engine.bits import MAX_ROWS
+from lbarn._engine.trees import Trees, probabilities
 from lbarn._network import codec
 from lbarn._network.codec import Codec
+from lbarn._network.network import Network
 from lbarn._tables import table
 from lbarn.baselines import IndependentBits, SingleTreeNetwork
 from mutations import mutate_bytes
@@ -39,12 +40,13 @@ def entropy_bytes(model, X):
 
 def by_hand(log_odds):
     """A codec that gives every position the same log-odds (in units of 2^-20) in every row."""
-    none, no_splits = np.zeros(0), np.zeros((0, 2), np.uint16)
-    leaves = [
-        Trees(no_splits, np.zeros(0, np.float32), np.array([v], np.int32), np.zeros(2, np.int64)) for v in log_odds
-    ]
-    conditionals = [Conditional(d, trees, none, none) for d, trees in enumerate(leaves)]
-    return Codec(conditionals, [1] * len(leaves), np.arange(len(leaves)), None)
+    return Codec(network_by_hand(log_odds), None)
+
+
+def network_by_hand(log_odds):
+    no_splits, no_gains = np.zeros((0, 2), np.uint16), np.zeros(0, np.float32)
+    leaves = [Trees(no_splits, no_gains, np.array([v], np.int32), np.zeros(2, np.int64)) for v in log_odds]
+    return Network(np.arange(len(leaves)), tuple(leaves))
 
 
 def sealed(content):
@@ -110,7 +112,7 @@ def test_rows_that_the_model_holds_impossible_come_back(log_odds, data):
             )
         )
     )
-    np.testing.assert_array_equal(coder.decompress(coder.compress([pack(X)])), X)
+    np.testing.assert_array_equal(coder.decompress(coder.compress([X])), X)
 
 
 @pytest.mark.parametrize("n", [1, 7, 8, 63, 64, 65, 4095, 4096, 4097, 65_535, 65_536, 65_537, 140_000])
@@ -128,7 +130,7 @@ def test_the_bytes_depend_on_neither_the_jobs_nor_how_rows_are_read_and_evaluate
     assert network.compress(X) == once
     np.testing.assert_array_equal(network.decompress(once), X)
     monkeypatch.setattr(table, "_CHUNK_VALUES", 12_345)
-    monkeypatch.setattr(codec, "_BLOCK_ROWS", 1024)
+    monkeypatch.setattr(codec, "BLOCK_ROWS", 1024)
     assert network.compress(X) == once
     np.testing.assert_array_equal(network.decompress(once), X)
 
@@ -174,7 +176,7 @@ def test_the_size_is_the_entropy_on_real_data(shared_data):
 
 def test_a_bit_of_probability_one_half_takes_one_bit():
     coder = by_hand([0] * 64)
-    size = len(coder.compress([pack(np.random.default_rng(0).integers(0, 2, (1000, 64)))]))
+    size = len(coder.compress([np.random.default_rng(0).integers(0, 2, (1000, 64))]))
     assert 8000 <= size <= 8000 + 64
 
 
@@ -186,10 +188,10 @@ def test_the_fingerprint_is_that_of_the_distribution(tmp_path):
     network = quick(order="random", max_iter=40).fit(X)
     network.save(tmp_path / "whole")
     network.save(tmp_path / "trimmed", trim=True)
-    own = network._codec().fingerprint()
-    assert lbarn.load(tmp_path / "whole")._codec().fingerprint() == own
-    assert lbarn.load(tmp_path / "trimmed")._codec().fingerprint() == own
-    assert quick(order="random", max_iter=40, n_jobs=2).fit(X)._codec().fingerprint() == own
+    own = network.distribution.fingerprint()
+    assert lbarn.load(tmp_path / "whole").distribution.fingerprint() == own
+    assert lbarn.load(tmp_path / "trimmed").distribution.fingerprint() == own
+    assert quick(order="random", max_iter=40, n_jobs=2).fit(X).distribution.fingerprint() == own
 
 
 @pytest.mark.parametrize(
@@ -204,7 +206,7 @@ def test_the_fingerprint_is_that_of_the_distribution(tmp_path):
     ids=["refit", "selection", "order", "width", "kind"],
 )
 def test_another_model_is_refused(change):
-    network = quick(order="random").fit(rows(400, 9))
+    network = quick(order="random", n_iter_no_change=None).fit(rows(400, 9))
     data = network.compress(rows(20, 9))
     counts = network.n_trees_.copy()
     other = change(network)
@@ -224,7 +226,7 @@ def test_the_format_is_what_it_was():
     coder = by_hand([0, 3 << 20, -(2 << 20), 500_000, -(2**31) + 1])
     X = np.array([[1, 1, 0, 0, 0], [0, 1, 0, 1, 0], [1, 1, 1, 1, 0], [0, 0, 0, 1, 0]], np.uint8)
     data = bytes.fromhex(FIRST_VERSION)
-    assert coder.compress([pack(X)]) == data
+    assert coder.compress([X]) == data
     np.testing.assert_array_equal(coder.decompress(data), X)
 
 
@@ -299,6 +301,97 @@ def test_what_is_not_bytes_is_refused(model):
             model.decompress(data)
 
 
+# ---------------------------------------------------------------------- how much is decoded
+
+
+def claiming(coder, n, checksum=bytes(16), stream=b""):
+    """A container of ``n`` rows with a right checksum of its bytes."""
+    return sealed(struct.pack("<6sH16sQ16s", b"LBARNz", 1, coder.fingerprint, n, checksum) + stream)
+
+
+def questions(monkeypatch):
+    """A list that grows by the number of rows whenever codecs ask a model for probabilities."""
+    asked = []
+
+    def ask(log_odds):
+        asked.append(len(log_odds))
+        return probabilities(log_odds)
+
+    monkeypatch.setattr(codec, "probabilities", ask)
+    return asked
+
+
+@pytest.mark.parametrize("stream", [b"", b"abc\0", b"some words of it"])
+def test_a_claim_of_millions_of_rows_in_a_few_bytes_is_refused_without_decoding_them(stream, monkeypatch):
+    asked = questions(monkeypatch)
+    coder = by_hand([0, 1 << 20, -(1 << 20), 0, 0, 0, 0, 1 << 19])
+    tracemalloc.start()
+    try:
+        with pytest.raises(CompressedDataError, match="damaged"):
+            coder.decompress(claiming(coder, MAX_ROWS, stream=stream))
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+    finally:
+        tracemalloc.stop()
+    assert sum(asked) <= 4 * 8 * 65_536, "rows times columns"
+
+
+def test_zeros_at_the_beginning_take_no_bytes_and_no_evaluation(monkeypatch):
+    coder = by_hand([1 << 20] * 5)
+    X = np.zeros((200_000, 5), np.uint8)
+    data = coder.compress([X])
+    assert len(data) == STREAM_AT + CHECKSUM
+    asked = questions(monkeypatch)
+    np.testing.assert_array_equal(coder.decompress(data), X)
+    assert sum(asked) <= 2 * 65_536, "one position of a group"
+    X[150_000:, ::2] = 1
+    np.testing.assert_array_equal(coder.decompress(coder.compress([X])), X)
+
+
+def test_more_rows_than_the_caller_takes_are_refused_before_they_are_decoded(monkeypatch):
+    coder = by_hand([0] * 3)
+    X = rows(1000, 3)
+    data = coder.compress([X])
+    asked = questions(monkeypatch)
+    for decompress in (coder.decompress, coder.decompress_chunks):
+        with pytest.raises(CompressedDataError, match="claims to hold 1,000 rows, more than max_rows=999"):
+            decompress(data, max_rows=999)
+    assert not asked
+    np.testing.assert_array_equal(coder.decompress(data, max_rows=1000), X)
+
+
+@pytest.mark.parametrize("n", [1, 4096, 70_000, 140_000])
+def test_chunks_are_the_rows_in_order(n):
+    network = quick(max_iter=3, order=[2, 0, 1]).fit(rows(1000, 3)).distribution
+    X = rows(n, 3, seed=n)
+    chunks = list(network.codec().decompress_chunks(network.codec().compress([X])))
+    assert max(map(len, chunks)) <= 4096
+    np.testing.assert_array_equal(np.concatenate(chunks), X)
+
+
+def test_chunks_take_the_memory_of_packed_rows():
+    coder = by_hand([0] * 64)
+    X = np.random.default_rng(0).integers(0, 2, (65_536, 64), np.uint8)
+    data = coder.compress(np.array_split(X, 10))
+    assert peak_of_chunks(coder, data) < 0.6 * X.nbytes  # packed rows, their copy for the checksum, and a chunk
+
+
+def peak_of_chunks(coder, data):
+    tracemalloc.start()
+    try:
+        for _ in coder.decompress_chunks(data):
+            pass
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_damaged_data_is_refused_before_the_first_chunk():
+    coder = by_hand([0] * 5)
+    content = coder.compress([rows(100, 5)])[:-CHECKSUM]
+    with pytest.raises(CompressedDataError, match="damaged"):
+        coder.decompress_chunks(sealed(content[:-1] + bytes([content[-1] ^ 1])))
+
+
 # ---------------------------------------------------------------------- tables
 
 
@@ -324,7 +417,6 @@ def test_grey_values_come_back_as_the_bits_that_they_were_read_as():
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        (np.full((3, 9), np.nan), "is missing"),
         (np.zeros((3, 8)), "features"),
         (np.zeros((0, 9)), r"0 sample\(s\)"),
         (np.full((3, 9), 2), "takes 0 and 1 only"),
@@ -335,6 +427,11 @@ def test_what_cannot_be_scored_cannot_be_compressed(model, X, message):
         model.score_samples(X)
     with pytest.raises(ValueError, match=message):
         model.compress(X)
+
+
+def test_what_is_missing_cannot_be_compressed(model):
+    with pytest.raises(ValueError, match="is missing"):
+        model.compress(np.full((3, 9), np.nan))
 
 
 def test_a_model_without_fit_is_refused():

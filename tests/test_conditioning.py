@@ -15,8 +15,11 @@ from scipy.stats import chisquare
 
 import lbarn
 from lbarn import LBARN
+from lbarn._engine.trees import Trees
 from lbarn._network import conditioning
 from lbarn._network.conditioning import Answer, Evidence, condition
+from lbarn._network.mixture import Mixture
+from lbarn._network.network import Network
 from lbarn.baselines import IndependentBits, SingleTreeNetwork
 from networks import all_states, quick, rows, still_rising
 
@@ -67,21 +70,17 @@ def monte_carlo(
     model: Any, X: NDArray[np.float64], flip: float = 0.0, *, n_particles: int = 10_000, seed: int = 0, n_draws: int = 1
 ) -> Answer:
     """Conditioning without enumeration, the answer in the columns' own order."""
-    evidence = seen(X[:, model.order_], flip)
+    network = model.distribution
     answer = condition(
-        model._conditionals,
-        model._trees_by_position(),
-        evidence,
+        network.trees,
+        seen(X[:, network.order], flip),
         n_draws=n_draws,
         n_particles=n_particles,
         seed=seed,
         n_jobs=None,
         max_enumerated=-1,
     )
-    back = np.argsort(model.order_)
-    return Answer(
-        answer.probability[:, back], answer.draws[:, :, back], answer.log_marginal, answer.method, answer.effective
-    )
+    return answer.in_columns(network.order)
 
 
 def saved_and_loaded(path: Path) -> Any:
@@ -96,7 +95,7 @@ MODELS = {
     "entropy-increasing": lambda _: quick(order="entropy-increasing", max_leaf_nodes=16).fit(TRAIN),
     "saved and loaded": saved_and_loaded,
     "refitted leaves": lambda _: quick(order="random").fit(TRAIN[:200]).refit_leaves(TRAIN),
-    "another selection": lambda _: quick(max_iter=40).fit(TRAIN).select("common"),
+    "another selection": lambda _: quick(max_iter=40, n_iter_no_change=None).fit(TRAIN).select("common"),
     "independent bits": lambda _: IndependentBits().fit(TRAIN),
     "single trees": lambda _: SingleTreeNetwork().fit(TRAIN),
 }
@@ -264,6 +263,155 @@ def test_few_particles_do_not_make_an_unknown_bit_certain() -> None:
     assert best < loss < best + 0.05
 
 
+# ---------------------------------------------------------------------- bits that are certain
+
+
+def trees(*each: tuple[list[tuple[int, int]], list[float]]) -> Trees:
+    """Trees by their splits, (leaf, position), and leaf values in nats."""
+    splits = np.array([split for tree in each for split in tree[0]], np.uint16).reshape(-1, 2)
+    values = np.array([value for tree in each for value in tree[1]]) * 2**20
+    offsets = np.cumsum([0, *(len(tree[0]) for tree in each)])
+    return Trees(splits, np.ones(len(splits), np.float32), values.astype(np.int32), offsets.astype(np.int64))
+
+
+def leaf(log_odds: float) -> Trees:
+    return trees(([], [log_odds]))
+
+
+def certain_network(n_columns: int, largest: float, rng: np.random.Generator) -> Network:
+    """Two random trees a column, whose log-odds reach ``largest`` nats either way."""
+
+    def tree(d: int) -> tuple[list[tuple[int, int]], list[float]]:
+        positions = rng.choice(d, min(3, d), replace=False)
+        values = rng.choice([-0.5, -0.45, -0.001, 0.001, 0.45, 0.5], len(positions) + 1) * largest
+        return [(int(rng.integers(k + 1)), int(p)) for k, p in enumerate(positions)], values.tolist()
+
+    by_position = [leaf(0.3), *(trees(tree(d), tree(d)) for d in range(1, n_columns))]
+    return Network(rng.permutation(n_columns), tuple(by_position))
+
+
+class CertainModel:
+    """What ``Truth`` and ``monte_carlo`` ask of a model."""
+
+    def __init__(self, network: Network) -> None:
+        self.distribution = network
+        self.n_features_in_ = network.n_columns
+        self.score_samples = network.log_likelihood
+
+
+@pytest.mark.parametrize("largest", [5, 700, 800, 2000])
+@pytest.mark.parametrize("flip", [0.0, 0.1])
+def test_bits_beyond_the_range_of_doubles_are_enumerated_exactly(largest: float, flip: float) -> None:
+    rng = np.random.default_rng(0)
+    for n_columns in (2, 5, 9):
+        for _ in range(4):
+            network = certain_network(n_columns, largest, rng)
+            truth = Truth(CertainModel(network))
+            X = holed(rng.integers(0, 2, (30, n_columns)), seed=int(rng.integers(99)))
+            expected = truth.log_marginal(X, flip)
+            chunk = 0, X == 1, np.isnan(X)
+            ((_, answer),) = network.condition([chunk], np.random.RandomState(0), flip=flip, n_draws=5, n_particles=1)
+            np.testing.assert_allclose(answer.log_marginal, expected, rtol=1e-12, atol=1e-9)
+            np.testing.assert_allclose(answer.probability, truth.probability(X, flip), rtol=0, atol=1e-9)
+            assert np.isinf(answer.effective).all()
+            if flip == 0:
+                assert (answer.draws[:, ~np.isnan(X)] == X[~np.isnan(X)]).all()
+
+
+@pytest.mark.parametrize("n_particles", [1, 8, 64])
+@pytest.mark.parametrize("flip", [0.0, 0.1])
+def test_bits_beyond_the_range_of_doubles_have_finite_answers_by_particles(n_particles: int, flip: float) -> None:
+    rng = np.random.default_rng(0)
+    for n_columns in (5, 16):
+        network = certain_network(n_columns, 2000, rng)
+        X = holed(rng.integers(0, 2, (60, n_columns)), share=0.8)
+        X[:20, network.order[2:]] = NAN  # a prefix
+        answer = monte_carlo(CertainModel(network), X, flip, n_particles=n_particles, n_draws=20)
+        assert {"monte-carlo", "prefix"} >= set(answer.method) - {"complete"}
+        assert np.isfinite(answer.log_marginal).all()
+        assert (answer.log_marginal < 1e-6).all()
+        assert (answer.log_marginal >= -2000 * n_columns).all()
+        assert ((answer.probability >= 0) & (answer.probability <= 1)).all()
+        assert not np.isnan(answer.effective).any()
+        if flip == 0:
+            assert (answer.draws[:, ~np.isnan(X)] == X[~np.isnan(X)]).all()
+
+
+def test_an_impossible_completion_is_found_if_what_follows_is_more_impossible_without_it() -> None:
+    """Lost at the first bit, 800 nats down, it is the answer after the second and third, 700 nats each."""
+    copy = trees(([(0, 0)], [-700, 700]))
+    network = Network(np.arange(3), (leaf(-800), copy, copy))
+    chunk = 0, np.array([[0, 1, 1]], bool), np.array([[1, 0, 0]], bool)
+    ((_, answer),) = network.condition([chunk], np.random.RandomState(0), n_particles=10)
+    assert answer.probability[0, 0] == 1
+    assert answer.log_marginal[0] == pytest.approx(-800)
+
+
+def test_a_mixture_answers_for_rows_that_all_members_hold_impossible() -> None:
+    members = tuple(Network(np.arange(3), (leaf(0), leaf(odds), leaf(-2000))) for odds in (-2000, -1500))
+    chunk = 0, np.ones((1, 3), bool), np.array([[1, 0, 0]], bool)
+    mixture = Mixture(members, np.array([0.5, 0.5]))
+    ((_, answer),) = mixture.condition([chunk], np.random.RandomState(0), n_draws=9, n_particles=10)
+    assert answer.log_marginal[0] == pytest.approx(-3500 + np.log(0.5))
+    np.testing.assert_allclose(answer.probability[0], [0.5, 1, 1], rtol=0, atol=1e-9)
+
+
+# ---------------------------------------------------------------------- what no particle expected
+
+
+def all_of(positions: range, otherwise: float, then: float) -> tuple[list[tuple[int, int]], list[float]]:
+    """A tree for the logical and of some bits."""
+    return list(enumerate(positions)), [otherwise] * len(positions) + [then]
+
+
+M = 16  # fair bits, followed by what is seen
+UNEXPECTED = {
+    "and": [trees(all_of(range(M), -10, 8))],
+    "or of two": [trees(all_of(range(M - 2), -10, 6), all_of(range(M - 1, 1, -1), 0, 16))],
+    "the cause of a cause": [trees(all_of(range(M), -10, 8)), trees(all_of(range(M, M + 1), -10, 8))],
+    "not expected by any": [trees(all_of(range(M), -10, -9))],
+}
+
+
+@pytest.mark.parametrize("name", UNEXPECTED)
+def test_what_was_thinned_out_is_found_if_nothing_else_explains_what_is_seen(name: str) -> None:
+    network = Network(np.arange(M + len(UNEXPECTED[name])), (*[leaf(0)] * M, *UNEXPECTED[name]))
+    X = np.full((1, network.n_columns), NAN)
+    X[0, -1] = 1
+    truth = condition(
+        network.trees, seen(X, 0.0), n_draws=1, n_particles=1, seed=0, n_jobs=None, max_enumerated=network.n_columns
+    )
+    answer = monte_carlo(CertainModel(network), X.repeat(40, axis=0), n_particles=1000, n_draws=10)
+    np.testing.assert_allclose(answer.log_marginal, truth.log_marginal[0], rtol=0, atol=0.01)
+    np.testing.assert_allclose(answer.probability.mean(axis=0), truth.probability[0], rtol=0, atol=0.01)
+    np.testing.assert_allclose(answer.draws.mean(axis=(0, 1)), truth.probability[0], rtol=0, atol=0.1)
+    p, error = truth.probability[0, :M], answer.probability[:, :M] - truth.probability[0, :M]
+    worth = (p * (1 - p)).sum() / np.square(error).mean(axis=0).sum()
+    assert (answer.effective < 3 * worth).all(), "not more is claimed than is there"
+    assert (answer.effective > 100).all()
+
+
+def test_the_claim_is_small_if_looking_ahead_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conditioning, "_MAX_CAUSES", 0)
+    network = Network(np.arange(M + 1), (*[leaf(0)] * M, *UNEXPECTED["and"]))
+    X = np.full((1, M + 1), NAN)
+    X[0, -1] = 1
+    answer = monte_carlo(CertainModel(network), X.repeat(20, axis=0), n_particles=1000)
+    assert (answer.effective < 10).all()
+
+
+def test_rows_in_which_nothing_is_unexpected_are_answered_as_without_looking_ahead(
+    wide: LBARN, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X = holed(rows(30, 16, seed=1), share=0.7)
+    answers = []
+    for particles in (0.0, 10.0):
+        monkeypatch.setattr(conditioning, "_UNEXPECTED_PARTICLES", particles)
+        answers.append(monte_carlo(wide, X, n_particles=50, n_draws=3))
+    for field in ("probability", "draws", "log_marginal", "effective"):
+        np.testing.assert_array_equal(getattr(answers[0], field), getattr(answers[1], field))
+
+
 # ---------------------------------------------------------------------- what is given back
 
 
@@ -402,7 +550,7 @@ def test_bad_options_are_refused_by_name(shuffled: LBARN, use: str) -> None:
         act(TEST, output="mean", **how)
     for output in ("mode", "probability"):
         with pytest.raises(
-            ValueError, match=f"n_draws=2 goes with output='sample' only; there is one {output} per bit"
+            ValueError, match=f"n_draws=2 goes with output='sample' only; there is one {output} per value"
         ):
             act(TEST, output=output, n_draws=2, **how)
     for n_draws in (0, -1, 1.5):

@@ -65,7 +65,7 @@ def scheduler() -> Iterator[Any]:
     # counted below does not depend on the clock.
     with (
         dask.config.set({"distributed.scheduler.active-memory-manager.start": False}),
-        distributed.LocalCluster(n_workers=0, dashboard_address=None, silence_logs=logging.CRITICAL) as local,
+        distributed.LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=logging.CRITICAL) as local,
     ):
         yield local.scheduler
 
@@ -142,7 +142,7 @@ def test_the_data_goes_to_each_worker_once_and_not_with_every_task(
     monkeypatch.setattr(PackedBits, "__getstate__", lambda bits: sent.append(bits.n_rows) or state(bits))
     client.run(count_arrivals)
     with joblib.parallel_config("dask"):
-        fit(rows)
+        fit(rows, refit=False)
     assert sorted(sent) == [600, 1400]  # validation and training rows, for 180 tasks
     assert list(client.run(arrivals).values()) == [2, 2]
 
@@ -260,9 +260,12 @@ def test_a_cluster_that_does_not_come_back_is_an_error(
         pids = [worker.pid for worker in workers] if victim == "workers" else [scheduler.pid]
         goal = 0 if when == "before" else 5
         message = r"no Dask worker has been seen|connection to the Dask scheduler is lost"
-        with killed(pids, tmp_path / "fit", finished=goal), joblib.parallel_config("dask", client=client):
-            with pytest.raises(RuntimeError, match=message):
-                fit(rows, checkpoint=tmp_path / "fit")
+        with (
+            killed(pids, tmp_path / "fit", finished=goal),
+            joblib.parallel_config("dask", client=client),
+            pytest.raises(RuntimeError, match=message),
+        ):
+            fit(rows, checkpoint=tmp_path / "fit")
     assert fit(rows, checkpoint=tmp_path / "fit") == fit(rows)
 
 
@@ -270,13 +273,16 @@ def test_a_cluster_that_does_not_come_back_is_an_error(
 
 
 def fail_or_wait(position: int, folder: str, *, cancel: _core.CancelFlag) -> None:
+    """The task that begins first fails, once another has begun."""
     (Path(folder) / f"{position}.began").touch()
-    if position == 0:
-        wait_until(lambda: len(list(Path(folder).glob("*.began"))) > 1, "another worker's task")
-        raise KeyError("the task's own")
-    wait_until(cancel.is_set, "to be told to stop")
-    (Path(folder) / f"{position}.stopped").touch()
-    raise _core.Cancelled
+    try:
+        (Path(folder) / "first").touch(exist_ok=False)
+    except FileExistsError:
+        wait_until(cancel.is_set, "to be told to stop")
+        (Path(folder) / f"{position}.stopped").touch()
+        raise _core.Cancelled from None
+    wait_until(lambda: len(list(Path(folder).glob("*.began"))) > 1, "another worker's task")
+    raise KeyError("the task's own")
 
 
 def test_an_error_in_one_task_stops_the_others_on_all_workers(client: Any, tmp_path: Path) -> None:

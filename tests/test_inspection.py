@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from lbarn import LBARNClassifier, inspection
+from lbarn import LBARN, LBARNClassifier, inspection
 from lbarn._engine.bits import pack
-from lbarn._engine.trees import LOG_ODDS_UNIT
+from lbarn._engine.conditional import Conditional
+from lbarn._engine.trees import LOG_ODDS_UNIT, Trees
 from networks import quick, quick_ensemble, rows, still_rising
 
 pytestmark = still_rising
@@ -81,3 +83,30 @@ def test_an_unknown_column_is_refused() -> None:
         with pytest.raises(ValueError, match="there is no column"):
             inspection.describe_column(model, column)
     assert "does not depend" in "\n".join(inspection.column_lines(inspection.describe_column(model, "0")))
+
+
+def with_last_trees(trees: Trees) -> LBARN:
+    """A network of six columns whose last one has these trees."""
+    model = quick().fit(X)
+    last = Conditional(5, trees, np.zeros(len(trees) + 1), np.zeros(len(trees) + 1))
+    run = replace(model.run_, conditionals=(*model.run_.conditionals[:5], last), renewed=None)
+    n_trees = np.array([len(own) for own in run.trees])
+    return model.restored(run, "individual", n_trees, model.table_format_, None)
+
+
+@pytest.mark.parametrize("leaf", ["first", "last"])
+def test_a_tree_is_told_as_deep_as_can_be_read(leaf: str) -> None:
+    n = 5000
+    splits = np.zeros((n, 2), np.uint16)
+    splits[:, 0] = np.arange(n) if leaf == "last" else 0
+    chain = Trees(splits, np.ones(n, np.float32), np.arange(n + 1, dtype=np.int32), np.array([0, n]))
+    told = inspection.describe_column(with_last_trees(chain), "5")
+    assert json.loads(json.dumps(told)) == told
+    hidden = [line for line in inspection.column_lines(told) if "more leaves" in line]
+    assert [line.split(": ")[1] for line in hidden] == [f"{n + 1 - 100:,} more leaves"]
+
+
+def test_shares_of_the_gain_add_up_to_one_if_some_gain_is_negative() -> None:
+    splits, gains = np.array([[0, 0], [0, 1], [0, 2]], np.uint16), np.array([1, -1, 3], np.float32)
+    model = with_last_trees(Trees(splits, gains, np.zeros(4, np.int32), np.array([0, 3])))
+    assert [one["share"] for one in inspection.describe_column(model, "5")["predictors"]] == [0.75, 0.25]

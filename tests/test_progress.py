@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
 import subprocess
+import sys
 from typing import Any
 
 import pytest
 
-from fit_process import DEADLINE, linked_rows, start
+from fit_process import DEADLINE, linked_rows, start, wait_until
 from lbarn import LBARN
+from lbarn._training.progress import bar
 
 SHAPE = (400, 12)
 PARAMETERS: dict[str, Any] = {"max_leaf_nodes": 4, "learning_rate": 0.3, "max_iter": 20, "random_state": 0}
@@ -107,3 +110,19 @@ def test_callbacks_are_told_of_the_end_of_a_fit_that_fails(monkeypatch: pytest.M
     with pytest.raises(OSError, match="no"):
         LBARN(**PARAMETERS).set_callbacks(recorder).fit(linked_rows(*SHAPE))
     assert recorder.told == ["setup", "begin fit", "end fit", "teardown"]
+
+
+def test_a_bar_for_what_takes_long_appears_late_and_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    window = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", window)
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    with bar("thinking", 10_000, patience=0.0) as done:
+        done(5000)
+        wait_until(lambda: "5,000/10,000" in window.getvalue(), "a bar")
+    before = window.getvalue()
+    with bar("thinking", patience=3600.0) as done:
+        done(5)
+    with bar("thinking", shown=False) as done:
+        done(5)
+    assert "thinking" not in window.getvalue()[len(before) :]

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 
 import lbarn
 from lbarn import LBARN, LBARNError, NotBinaryError
+from lbarn._tables.table import TableFormat, read_table
 from networks import assert_same_network, quick, rows, still_rising
 
 pytestmark = still_rising
@@ -308,3 +309,19 @@ def test_packed_data_is_what_is_kept() -> None:
     del big
     assert alive() is None, "the model holds on to the table"
     assert model.n_trees_.shape == (196,)
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_decimal_numbers_are_numbers(library: str) -> None:
+    column = pa.array([0, 1, 1, 2], pa.decimal128(38, 10))
+    table = pa.table({"a": column, "b": [0, 1, 0, 1]})
+    table = pl.from_arrow(table) if library == "polars" else table
+    np.testing.assert_array_equal(read_table(table[:3]).complete(), [[0, 0], [1, 1], [1, 0]])
+    with pytest.raises(NotBinaryError, match=r"column 0 \('a'\) holds 2"):
+        read_table(table).complete()
+
+
+@pytest.mark.parametrize("dtype", [">i4", "float128", "int128", "object"])
+def test_a_format_that_no_table_has_is_refused(dtype: str) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        TableFormat.from_json({"library": "pyarrow", "names": ["a"], "dtypes": [dtype]}, 1)

@@ -170,7 +170,7 @@ def cluster() -> Iterator[tuple[Any, list[Process]]]:
     workers: list[Process] = []
     quiet = logging.CRITICAL
     with (
-        distributed.LocalCluster(n_workers=0, dashboard_address=None, silence_logs=quiet) as local,
+        distributed.LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=quiet) as local,
         distributed.Client(local, set_as_default=False) as client,
     ):
         try:

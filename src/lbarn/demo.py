@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from pathlib import Path
 from typing import Any
@@ -46,7 +45,7 @@ def run(folder: Path, max_iter: int = 1000) -> dict[str, float]:
     models = {
         "independent bits": IndependentBits(),
         "single trees": SingleTreeNetwork(n_jobs=-1),
-        "LBARN": LBARN(max_leaf_nodes=8, max_iter=max_iter, refit=True, n_jobs=-1, random_state=0, verbose=1),
+        "LBARN": LBARN(max_iter=max_iter, n_jobs=-1, random_state=0, verbose=1),
     }
     scores, lines = {}, []
     for name, model in models.items():
@@ -75,6 +74,4 @@ def run(folder: Path, max_iter: int = 1000) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=Path("demo"), help="where to write (default: demo)")
-    run(parser.parse_args().folder)
+    run(Path("demo"))

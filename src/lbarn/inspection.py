@@ -3,45 +3,33 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from lbarn._engine.trees import LOG_ODDS_UNIT, Trees
+from lbarn._models.calibration import THRESHOLDS, Calibration, CalibrationTally, cells
 from lbarn._models.classifier import LBARNClassifier
 from lbarn._models.density import Density
 from lbarn._models.ensemble import LBARNEnsemble
 from lbarn._models.estimators import parameters_to_json
 from lbarn._models.lbarn import LBARN
-from lbarn._network.mixture import Mixture
-from lbarn._network.network import Distribution, Network
-from lbarn._tables.table import read_like
 from lbarn.baselines.independent import TreeBaseline
 from lbarn.parameters import Parameters
 
 __all__ = [
-    "THRESHOLDS",
     "Calibration",
-    "CalibrationTally",
-    "Cells",
     "calibration",
-    "cells",
     "column_lines",
-    "completed",
     "describe",
     "describe_column",
     "lines",
     "tree_lines",
 ]
 
-Bits = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 Model = LBARN | TreeBaseline | LBARNClassifier | LBARNEnsemble
 _Network = LBARN | TreeBaseline
 
@@ -144,7 +132,7 @@ def describe_column(model: Model, column: str, *, n_predictors: int = 10, n_tree
     >>> import numpy as np
     >>> from lbarn import LBARN
     >>> X = np.repeat(np.random.default_rng(0).integers(0, 2, (300, 1)), 2, axis=1)
-    >>> model = LBARN(max_leaf_nodes=2, learning_rate=0.5, max_iter=50, random_state=0).fit(X)
+    >>> model = LBARN.paper(max_leaf_nodes=2, learning_rate=0.5, max_iter=50, random_state=0).fit(X)
     >>> found = describe_column(model, "1", n_trees=1)
     >>> found["predictors"][0]["column"], found["predictors"][0]["share"]
     (0, 1.0)
@@ -173,6 +161,7 @@ def _conditional(model: _Network, column: str, n_predictors: int, n_trees: int) 
     count = int(model.n_trees_[j])
     trees = model.network_.trees[position]
     gains = trees.importance(position)
+    total = gains[gains > 0].sum()  # a split that looked good on rounded sums may have lost a little
     strongest = [k for k in np.argsort(-gains, kind="stable")[:n_predictors] if gains[k] > 0]
     before = [names[i] for i in model.order_[:position]]
     return {
@@ -180,7 +169,7 @@ def _conditional(model: _Network, column: str, n_predictors: int, n_trees: int) 
         "position": position,
         "trees_selected": count,
         "predictors": [
-            {"column": before[k], "gain": float(gains[k]), "share": float(gains[k] / gains.sum())} for k in strongest
+            {"column": before[k], "gain": float(gains[k]), "share": float(gains[k] / total)} for k in strongest
         ],
         "trees": [_tree(trees, t, before) for t in range(min(n_trees, count))],
     }
@@ -197,18 +186,33 @@ def _index(column: str, names: list[Any]) -> int:
 
 
 def _tree(trees: Trees, t: int, names: list[Any]) -> dict[str, Any]:
-    """Tree ``t`` as nested dictionaries: a leaf has a value (log-odds), an inner node a column and two branches."""
+    """Tree ``t`` as nested dictionaries: a leaf has a value (log-odds), an inner node a column and two branches.
+
+    What hangs deeper than nested dictionaries can be followed is given by its number of leaves.
+    """
     first, last = int(trees.offsets[t]), int(trees.offsets[t + 1])
-    leaves: list[dict[str, Any]] = [{}]
-    root = leaves[0]
+    root: dict[str, Any] = {}
+    leaves, depths = [root], [0]
     for leaf, position in trees.splits[first:last].tolist():
         node = leaves[leaf]
-        leaves[leaf] = {}
-        leaves.append({})
-        node.update(column=names[position], one=leaves[-1], zero=leaves[leaf])
+        if depths[leaf] == _DEEPEST:
+            leaves.append(node)
+        else:
+            leaves[leaf] = {}
+            leaves.append({})
+            node.update(column=names[position], one=leaves[-1], zero=leaves[leaf])
+            depths[leaf] += 1
+        depths.append(depths[leaf])
+    together = Counter(map(id, leaves))
     for node, value in zip(leaves, trees.values[first + t : last + t + 1].tolist()):
-        node["value"] = value * LOG_ODDS_UNIT
+        if together[id(node)] == 1:
+            node["value"] = value * LOG_ODDS_UNIT
+        else:
+            node["leaves"] = together[id(node)]
     return root
+
+
+_DEEPEST = 100  # splits
 
 
 def tree_lines(node: dict[str, Any]) -> Iterator[str]:
@@ -216,19 +220,14 @@ def tree_lines(node: dict[str, Any]) -> Iterator[str]:
     if "value" in node:
         yield f"always: {node['value']:+.4f}"
         return
-    pending = _branches(node, 0)  # no recursion: a tree may be as deep as it has leaves
-    while pending:
-        condition, branch, depth = pending.pop()
+    for bit, branch in ((1, node["one"]), (0, node["zero"])):
         if "value" in branch:
-            yield f"{'    ' * depth}{condition}: {branch['value']:+.4f}"
+            yield f"{node['column']} = {bit}: {branch['value']:+.4f}"
+        elif "leaves" in branch:
+            yield f"{node['column']} = {bit}: {branch['leaves']:,} more leaves"
         else:
-            yield f"{'    ' * depth}{condition}"
-            pending += _branches(branch, depth + 1)
-
-
-def _branches(node: dict[str, Any], depth: int) -> list[tuple[str, dict[str, Any], int]]:
-    """The branch to show first comes last."""
-    return [(f"{node['column']} = {bit}", node[name], depth) for bit, name in ((0, "zero"), (1, "one"))]
+            yield f"{node['column']} = {bit}"
+            yield from (f"    {line}" for line in tree_lines(branch))
 
 
 def lines(found: dict[str, Any]) -> Iterator[str]:
@@ -291,24 +290,6 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-# ---------------------------------------------------------------------- calibration
-
-THRESHOLDS = (1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0)
-_PARTICLES = 200  # to draw what is missing before a cell
-
-
-class Calibration(NamedTuple):
-    """How often the rarer value of a cell occurred, of all cells whose rarer value has a probability below a threshold."""
-
-    threshold: float
-    expected: float
-    """The sum of these probabilities."""
-    observed: float
-    standard_error: float
-    """Of ``observed``, if the probabilities are right."""
-    n_cells: float
-
-
 def calibration(
     model: Density, X: Any, *, thresholds: Sequence[float] = THRESHOLDS, random_state: Any = 0
 ) -> list[Calibration]:
@@ -324,8 +305,8 @@ def calibration(
         Of an ensemble, the cells of all members count, each by its member's weight.
     X : table of 0 and 1
         Rows that the model was not fitted on. Missing values are not counted; those before a cell are drawn given the row.
-    thresholds : increasing numbers above 0, default=``lbarn.inspection.THRESHOLDS``
-        The default takes half decades from 1e-6 to 1, which is all cells.
+    thresholds : increasing numbers above 0
+        By default half decades from 1e-6 to 1; below 1 are all cells.
     random_state : int, RandomState instance or None, default=0
         For rows with missing values.
 
@@ -343,73 +324,3 @@ def calibration(
     for part in cells(model, X, random_state=random_state):
         tally.add(part)
     return tally.result()
-
-
-@dataclass(frozen=True)
-class Cells:
-    """A chunk of rows, complete, and how one network was surprised by each of their values."""
-
-    values: Bits
-    known: Bits  # False where the value was missing, and drawn
-    surprise: Floats
-    weight: float  # of the network, among those of the model
-
-
-def cells(model: Density, X: Any, *, random_state: Any = 0) -> Iterator[Cells]:
-    """All values of ``X``, in chunks of rows, as each network of the model predicts them."""
-    check_is_fitted(model)
-    table = read_like(X, model.table_format_, model.n_features_in_, binarize=model.binarize)
-    random = check_random_state(random_state)
-    distribution = model.distribution
-    if isinstance(distribution, Mixture):
-        networks = list(zip(distribution.networks, distribution.weights.tolist()))
-    else:
-        assert isinstance(distribution, Network)
-        networks = [(distribution, 1.0)]
-    for _, values, missing in table.chunks():
-        known = np.ones_like(values) if missing is None else ~missing
-        for network, weight in networks:
-            filled = values
-            if missing is not None:
-                # Drawn, not guessed: only then is a row one that the model could have made, and its predictions calibrated.
-                filled, _ = completed(network, values, missing, random, model.n_jobs)
-            yield Cells(filled, known, network.surprise(filled, model.n_jobs), weight)
-
-
-def completed(
-    distribution: Distribution, values: Bits, missing: Bits, random: np.random.RandomState, n_jobs: int | None
-) -> tuple[Bits, Bits]:
-    """Two completions of incomplete rows: what is missing drawn given the rest of its row, and its likelier value."""
-    drawn, likelier = values.copy(), values.copy()
-    rows = np.flatnonzero(missing.any(axis=1))
-    if len(rows):
-        chunk = (0, values[rows], missing[rows])
-        ((_, answer),) = distribution.condition([chunk], random, n_particles=_PARTICLES, n_jobs=n_jobs)
-        drawn[rows] = answer.draws[0] == 1
-        likelier[rows] = answer.probability >= 0.5
-    return drawn, likelier
-
-
-class CalibrationTally:
-    """Sums over cells, for every range of q between two thresholds."""
-
-    def __init__(self, thresholds: Sequence[float] = THRESHOLDS) -> None:
-        self._thresholds = np.asarray(thresholds, np.float64)
-        if not (self._thresholds.size and self._thresholds[0] > 0 and (np.diff(self._thresholds) > 0).all()):
-            raise ValueError(f"thresholds must be increasing numbers above 0; got {thresholds!r}")
-        self._sums = np.zeros((4, len(self._thresholds)))
-
-    def add(self, part: Cells) -> None:
-        surprise, values = part.surprise[part.known], part.values[part.known]
-        p = np.exp(-surprise)
-        even = np.abs(p - 0.5) < 1e-6  # neither value is rarer; let it be the 1
-        rare = np.where(even, values, p < 0.5)
-        q = np.where(rare, p, -np.expm1(-surprise))
-        place = np.searchsorted(self._thresholds, q, side="right")
-        for total, each in zip(self._sums, (q, rare.astype(np.float64), q * (1 - q), np.ones_like(q))):
-            total += part.weight * np.bincount(place, each, len(self._thresholds) + 1)[: len(total)]
-
-    def result(self) -> list[Calibration]:
-        expected, observed, variance, n_cells = np.cumsum(self._sums, axis=1)
-        columns = (self._thresholds, expected, observed, np.sqrt(variance), n_cells)
-        return [Calibration(*line) for line in np.stack(columns, axis=1).tolist()]

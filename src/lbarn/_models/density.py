@@ -184,8 +184,10 @@ class Density(RowModel):
         codec = self.distribution.codec(self.n_jobs)
         return codec.compress(values for part in tables for _, values in self._ready(part).complete_chunks())
 
-    def decompress(self, data: bytes) -> Any:
+    def decompress(self, data: bytes, *, max_rows: int | None = None) -> Any:
         """The rows that ``compress`` has put into ``data``, in the sort of table that the model was fitted on.
+
+        Data that claims more than ``max_rows`` rows is refused before anything is decoded.
 
         Raises
         ------
@@ -193,7 +195,7 @@ class Density(RowModel):
             If ``data`` is damaged or was made with another model: never are other rows returned.
         """
         check_is_fitted(self)
-        return self.table_format_.give(self.distribution.codec(self.n_jobs).decompress(data))
+        return self.table_format_.give(self.distribution.codec(self.n_jobs).decompress(data, max_rows))
 
     def impute(
         self,

@@ -62,6 +62,8 @@ def parameters_from_json(kind: type[_Model], parameters: Any) -> _Model:
     for name, value in parameters.items():
         if isinstance(value, list) and np.asarray(value).dtype.kind not in "biuf":
             raise ValueError(f"the {name} asked for is not of numbers")
+        if isinstance(value, int) and abs(value) >= 2**63:
+            raise ValueError(f"the {name} asked for is too large")
     model: _Model = kind.paper(**{name: value for name, value in parameters.items() if name not in run_time})
     assert isinstance(model, DerivedParameters)
     return model.validated()

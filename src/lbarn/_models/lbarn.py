@@ -276,7 +276,7 @@ def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARN:
         selection, seed, trimmed = str(fitted["selection"]), int(fitted["seed"]), bool(header["trimmed"])
         if selection not in SELECTIONS:
             raise ValueError(f"unknown selection {selection!r}")
-        if not 0 < how.learning_rate <= 1 or how.max_leaf_nodes < 1:
+        if not 0 < how.learning_rate <= 1 or not 1 <= how.max_leaf_nodes <= 65_535:
             raise ValueError("its learning rate or number of leaves is out of range")
         found, trials = _records(fitted["search_results"]), _records(fitted.get("trials"))
     train_curve = valid_curve = None
@@ -306,6 +306,8 @@ def _records(content: Any) -> list[dict[str, Any]] | None:
         return None
     if not isinstance(content, list) or not all(isinstance(record, dict) for record in content):
         raise ValueError("what was tried is not a list of records")
+    if any(isinstance(value, list | dict) for record in content for value in record.values()):
+        raise ValueError("what was tried is not a list of flat records")
     return content
 
 

@@ -17,7 +17,6 @@ the last bit: every machine decodes what another encoded.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import constriction
@@ -36,9 +35,9 @@ from lbarn._network.codec import (
     gathered,
     new_digest,
     opened,
+    pop_groups,
     sealed,
     threads,
-    update_with_zeros,
 )
 from lbarn.errors import CompressedDataError
 
@@ -48,6 +47,9 @@ if TYPE_CHECKING:
 __all__ = ["MixtureCodec"]
 
 _FIRST_ROWS = 16  # of the first group: part of the format
+# A row, with its member put back, takes -log p(x) bits off the stack, and never adds any but for roundings: by less than a
+# fiftieth of a member's bits, and by no more than two words where the stack ends. What does was not made by an encoder.
+_SLACK_BITS, _SLACK_ROWS = 64, 8
 _LEAST = 20 << 20  # log-likelihood by which a member may fall behind, in units of 2^-20: beyond, it does not matter
 
 
@@ -75,7 +77,7 @@ class MixtureCodec:
                 bits = PackedBits(rows, self._n_columns)
                 n_rows += bits.n_rows
                 digest.update(rows.tobytes())
-                ranked, posterior = self._posterior(bits)
+                ranked, posterior = self.posterior(bits)
                 member = np.take_along_axis(ranked, _pop(coder, posterior)[:, None], axis=1)[:, 0]
                 for k, codec in enumerate(self._codecs):
                     if (member == k).any():
@@ -96,49 +98,31 @@ class MixtureCodec:
 
     def _decoded(self, data: Any, max_rows: int | None) -> tuple[int, Iterator[NDArray[np.uint8]]]:
         n_rows, checksum, coder = opened(data, self.fingerprint, max_rows)
-        D = self._n_columns
-        width = row_bytes(D)
-        sizes = self._sizes_of(n_rows)
-        groups: list[NDArray[np.uint8]] = []  # packed, without padding
+        D, width = self._n_columns, row_bytes(self._n_columns)
         with threads(self._n_jobs) as submit:
-            while sizes and not (coder.is_empty() and self._zeros_are_free):
-                rows = self._pop_group(coder, sizes.pop(), submit)
-                groups.append(rows[:, : -(-D // 8)].copy())
-        groups.reverse()
+            groups = pop_groups(coder, self.sizes_of(n_rows), lambda stack, size: self._pop_group(stack, size, submit))
         digest = new_digest(16)
-        update_with_zeros(digest, sum(sizes) * width)
-        for group in groups:
-            for start in range(0, len(group), BLOCK_ROWS):
-                digest.update(_padded(group[start : start + BLOCK_ROWS], width).tobytes())
-        if not coder.is_empty() or digest.digest() != checksum:
+        padded = np.zeros((BLOCK_ROWS, width), np.uint8)
+        for rows in _pieces(groups):
+            padded[: len(rows), : rows.shape[1]] = rows
+            digest.update(padded[: len(rows)].data)
+        if digest.digest() != checksum:
             raise CompressedDataError(OTHER_ROWS)
-
-        def chunks() -> Iterator[NDArray[np.uint8]]:
-            for size in sizes:
-                for start in range(0, size, BLOCK_ROWS):
-                    yield np.zeros((min(BLOCK_ROWS, size - start), D), np.uint8)
-            for group in groups:
-                for start in range(0, len(group), BLOCK_ROWS):
-                    yield np.unpackbits(group[start : start + BLOCK_ROWS], axis=1, count=D, bitorder="little")
-
-        return n_rows, chunks()
+        return n_rows, (np.unpackbits(rows, axis=1, count=D, bitorder="little") for rows in _pieces(groups))
 
     def _pop_group(self, coder: Any, size: int, submit: Submit) -> NDArray[np.uint8]:
-        """The group of rows that was put on the stack last, packed."""
+        """The group of rows that was put on the stack last, packed, without padding."""
+        bits_before = coder.num_valid_bits()
         member = _pop(coder, self._priors(size))
         rows = np.empty((size, row_bytes(self._n_columns)), np.uint8)
         for k, codec in reversed(list(enumerate(self._codecs))):
             if (member == k).any():
                 rows[member == k] = codec.pop(coder, int(np.count_nonzero(member == k)), submit).rows
-        ranked, posterior = self._posterior(PackedBits(rows, self._n_columns))
+        ranked, posterior = self.posterior(PackedBits(rows, self._n_columns))
         _push(coder, np.argmax(ranked == member[:, None], axis=1), posterior)
-        return rows
-
-    @cached_property
-    def _zeros_are_free(self) -> bool:
-        """An empty stack stays empty: from it come rows of zeros under the first member, whose rank must go back as 0."""
-        zeros = PackedBits(np.zeros((1, row_bytes(self._n_columns)), np.uint8), self._n_columns)
-        return bool(self._posterior(zeros)[0][0, 0] == 0)
+        if coder.num_valid_bits() > bits_before + _SLACK_BITS + size / _SLACK_ROWS:
+            raise CompressedDataError(OTHER_ROWS)
+        return rows[:, : -(-self._n_columns // 8)].copy()
 
     def _group_sizes(self) -> Iterator[int]:
         total = 0
@@ -147,7 +131,7 @@ class MixtureCodec:
             yield size
             total += size
 
-    def _sizes_of(self, n_rows: int) -> list[int]:
+    def sizes_of(self, n_rows: int) -> list[int]:
         sizes = []
         for size in self._group_sizes():
             sizes.append(min(size, n_rows))
@@ -159,7 +143,7 @@ class MixtureCodec:
     def _priors(self, n: int) -> NDArray[np.float64]:
         return np.tile(self._prior.astype(np.float64), (n, 1))
 
-    def _posterior(self, bits: PackedBits) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    def posterior(self, bits: PackedBits) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """For every row, the members from the likeliest down, and their P(member | x) as weights that sum to 2^24."""
         log_p = np.stack([network.log_p(bits.permuted(network.order), self._n_jobs) for network in self._networks])
         behind = np.minimum((log_p.max(axis=0) - log_p) >> 10, _LEAST).astype(np.int32)
@@ -178,8 +162,11 @@ def _whole(weights: NDArray[np.float64]) -> NDArray[np.int64]:
     return whole
 
 
-def _padded(rows: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
-    return np.pad(rows, ((0, 0), (0, width - rows.shape[1])))
+def _pieces(groups: Iterable[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
+    """The rows of all groups, a few thousand at a time."""
+    for group in groups:
+        for start in range(0, len(group), BLOCK_ROWS):
+            yield group[start : start + BLOCK_ROWS]
 
 
 def _pop(coder: Any, weights: NDArray[np.float64]) -> NDArray[np.intp]:

@@ -12,9 +12,9 @@ all groups, so that nothing is added per group.
 The first rows come off the stack last, so that decoding cannot stream: it holds all rows, at one bit a cell, until their
 checksum is known to be right, and gives them out in chunks from there.
 
-Zeros on an empty stack leave it empty, and from an empty stack come zeros only. So a few bytes may rightly stand for
-millions of rows, and their number cannot be bounded by the bytes. But no model needs to be asked for such rows: a false claim
-costs the checksum of that many zeros, and no memory. What a caller is ready to take is for ``max_rows`` to say.
+Zeros on an empty stack leave it empty, so a few bytes may rightly stand for millions of rows, and their number cannot be
+bounded by the bytes. But a stack that gives next to nothing soon comes back to what it was, and from then on gives the same
+rows again, without the model being asked and without memory. What a caller is ready to take is for ``max_rows`` to say.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice, repeat
-from typing import TYPE_CHECKING, Any
+from itertools import groupby, islice, repeat
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import constriction
 import numpy as np
@@ -51,9 +51,9 @@ __all__ = [
     "gathered",
     "new_digest",
     "opened",
+    "pop_groups",
     "sealed",
     "threads",
-    "update_with_zeros",
 ]
 
 VERSION = 1
@@ -67,12 +67,13 @@ BLOCK_ROWS = 4096  # evaluated in one call; a multiple of 8, or the checksum of 
 _GROUP_ROWS = 65_536  # coded position by position: part of the format, as is the next line
 _GROUP_BITS = 2**29
 
-_ZEROS = memoryview(bytes(1 << 20))
+_SMALL_STACK = 16  # words
 
 OTHER_ROWS = "the compressed data is damaged: it does not decode to the rows that went in"
 
 _Task = Callable[[], NDArray[np.float64]]
 Submit = Callable[..., _Task]
+_Group = TypeVar("_Group")
 
 
 @dataclass
@@ -155,31 +156,18 @@ class Codec:
 
     def _decoded(self, data: Any, max_rows: int | None) -> tuple[int, Iterator[NDArray[np.uint8]]]:
         n_rows, checksum, coder = opened(data, self.fingerprint, max_rows)
-        D, size = len(self._trees), self.group_rows
-        groups: list[list[_Block]] = []
-        n_zero = n_rows  # rows at the beginning that are all zeros, for the stack is empty
+        sizes = [min(self.group_rows, n_rows - start) for start in range(0, n_rows, self.group_rows)]
         with threads(self._n_jobs) as submit:
-            while n_zero and not coder.is_empty():
-                start = (n_zero - 1) // size * size
-                groups.append(self._decode(coder, n_zero - start, submit))
-                n_zero = start
-        groups.reverse()
+            groups = pop_groups(coder, sizes, lambda stack, size: self._decode(stack, size, submit))
         bits = new_digest(16)
-        for start in range(0, n_zero, size):
-            update_with_zeros(bits, D * -(-min(size, n_zero - start) // 8))
-        for group in groups:
-            bits.update(_packed(group))
-        if not coder.is_empty() or bits.digest() != checksum:
+        for _, same in groupby(groups, key=id):
+            repeated = list(same)
+            packed = _packed(repeated[0])
+            for _ in repeated:
+                bits.update(packed)
+        if bits.digest() != checksum:
             raise CompressedDataError(OTHER_ROWS)
-
-        def chunks() -> Iterator[NDArray[np.uint8]]:
-            for start in range(0, n_zero, BLOCK_ROWS):
-                yield np.zeros((min(BLOCK_ROWS, n_zero - start), D), np.uint8)
-            for group in groups:
-                for block in group:
-                    yield block.unpack(self._order)
-
-        return n_rows, chunks()
+        return n_rows, (block.unpack(self._order) for group in groups for block in group)
 
     def push(self, coder: Any, bits: PackedBits, submit: Submit) -> None:
         """Put a group of rows, columns as they were given, at most ``group_rows``, on a coder's stack."""
@@ -263,6 +251,26 @@ def opened(container: Any, own: bytes, max_rows: int | None) -> tuple[int, bytes
         raise CompressedDataError(f"the compressed data is damaged ({error})") from error
 
 
+def pop_groups(coder: Any, sizes: Sequence[int], pop: Callable[[Any, int], _Group]) -> list[_Group]:
+    """All groups that a stack holds, of these sizes, the first one deepest; ``pop`` takes one off."""
+    groups: list[_Group] = []
+    met: dict[tuple[int, bytes], tuple[_Group, Any]] = {}  # small stacks, the group that came off, what was left
+    for size in reversed(sizes):
+        if coder.num_words() > _SMALL_STACK:
+            groups.append(pop(coder, size))
+            continue
+        key = size, coder.get_compressed().tobytes()
+        if key not in met:
+            met[key] = pop(coder, size), coder.clone()
+        group, left = met[key]
+        groups.append(group)
+        coder = left.clone()
+    if not coder.is_empty():
+        raise CompressedDataError(OTHER_ROWS)
+    groups.reverse()
+    return groups
+
+
 def _binary_model() -> Any:
     """A family of two-symbol models, each given by two weights; ``perfect`` would make their rounding a search."""
     return constriction.stream.model.Categorical(perfect=False)
@@ -270,12 +278,6 @@ def _binary_model() -> Any:
 
 def new_digest(size: int) -> hashlib.blake2b:
     return hashlib.blake2b(digest_size=size)
-
-
-def update_with_zeros(digest: hashlib.blake2b, n_bytes: int) -> None:
-    """As with so many zero bytes, without that memory."""
-    for start in range(0, n_bytes, len(_ZEROS)):
-        digest.update(_ZEROS[: n_bytes - start])
 
 
 def gathered(n_rows: int, chunks: Iterable[NDArray[np.uint8]], n_columns: int) -> NDArray[np.uint8]:

@@ -248,7 +248,8 @@ class _Logarithmic:
 
     @property
     def weight(self) -> Floats:
-        return np.exp(self._log)
+        weight = np.exp(self._log)
+        return weight / weight.sum(axis=1, keepdims=True)  # all those roundings
 
     def divide(
         self, log_p: tuple[Floats, Floats], likelihood: tuple[Floats, Floats]
@@ -359,8 +360,7 @@ def _log_probabilities(trees: Trees, particles: NDArray[np.uint8], d: int, n: in
     columns = _core.transpose(particles, d)
     log_odds = trees.log_odds(columns, len(particles))
     zeros = np.zeros(columns.shape[1], np.uint64)
-    zero: Floats = log_likelihoods(log_odds, zeros) * UNIT
-    one: Floats = log_likelihoods(log_odds, ~zeros) * UNIT
+    zero, one = (log_likelihoods(log_odds, target).astype(np.float64) * UNIT for target in (zeros, ~zeros))
     return zero.reshape(n, -1), one.reshape(n, -1)
 
 
@@ -380,7 +380,7 @@ def _answer(
     # was expected of that bit: by so many draws out of as many as the particles are worth.
     doubt = _PSEUDOCOUNT * variance[:, None]
     probability = (np.einsum("np,npd->nd", weight, states) + doubt * expected) / (1.0 + doubt)
-    probability = np.where(evidence.unknown, probability, evidence.one > 0)
+    probability = np.where(evidence.unknown, np.minimum(probability, 1.0), evidence.one > 0)
     draws = states[np.arange(n)[:, None], _pick(rng, weight, n_draws)].transpose(1, 0, 2)
     return Answer(probability, draws, log_marginal, np.full(n, method), _effective(variance))
 
@@ -427,7 +427,7 @@ def _causes(
     upto = Evidence(evidence.zero[:, : d + 1], evidence.one[:, : d + 1])
     found = np.pad(found, ((0, 0), (0, 1)), constant_values=UNSET)
     tried = _follow(network[: d + 1], upto.given(found), max(1, limit // _TRIAL), rng, _Logarithmic)
-    weight = np.exp(np.minimum(tried.log_marginal - cloud.log_marginal_there, 700.0))
+    weight = np.exp(np.minimum(tried.log_marginal - cloud.log_marginal_there, 300.0))
     found = np.pad(found, ((0, 0), (0, taken.shape[1] - d - 1)), constant_values=UNSET)
     while True:
         other = ~_agree(cloud.states, taken)

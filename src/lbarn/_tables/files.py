@@ -1,226 +1,408 @@
-"""Tables in files: CSV with or without a header, Parquet, .npy, .npz and libsvm, read and written."""
+"""Tables in files: CSV, Parquet, .npy, .npz, libsvm and known data sets, opened as values that give their rows in batches."""
 
 from __future__ import annotations
 
-import csv
-import io
+import math
+import stat
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+import zipfile
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from lbarn._tables.table import Kind, Table, read_table
-from lbarn._training.checkpoint import write_atomically
+from lbarn._engine.bits import MAX_COLUMNS, MAX_ROWS
+from lbarn._tables.csvfile import CSVSource
+from lbarn._tables.table import UNNAMED
 from lbarn.errors import TableFileError
 
-__all__ = ["TableFile", "read", "to_csv", "write"]
+__all__ = ["CSV_ENDINGS", "Rows", "TableFile", "ending_of", "open_table"]
 
-_CELLS = {"0": 0.0, "1": 1.0, "": np.nan, "na": np.nan, "null": np.nan, "false": 0.0, "true": 1.0}
-_COMMA, _NEWLINE, _ZERO = b",\n0"
+Rows: TypeAlias = "pa.Table | NDArray[Any] | sp.csr_matrix"
 
-
-@dataclass(frozen=True)
-class TableFile:
-    """What a file holds: an array (or sparse matrix) of numbers, NaN where a cell is missing, and the columns' names."""
-
-    name: str
-    values: Any
-    names: tuple[str, ...] | None = None
-
-    def check(self, binarize: float | None) -> NDArray[np.bool_]:
-        """Which rows have missing cells; what is neither 0 nor 1 is an error that names file and column."""
-        n, d = self.values.shape
-        table = Table(n, d, Kind("numpy", self.names), binarize, self.values)
-        incomplete = np.zeros(n, bool)
-        try:
-            for start, _, missing in table.chunks():
-                if missing is not None:
-                    incomplete[start : start + len(missing)] = missing.any(axis=1)
-        except ValueError as error:
-            mended = str(error).replace("set binarize= to", "lbarn fit --binarize sets a")
-            raise TableFileError(f"{self.name}: {mended}") from error
-        return incomplete
+CSV_ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+_ENDINGS = "CSV (.csv, .tsv, .txt, also with .gz), .parquet, .npy, .npz, .libsvm or .svm"
+_ROOM = 1 << 30  # bytes that any sparse matrix may take, a bit a cell
+_SPARSEST = 1000  # and beyond: times the bytes that it is kept in
+_GROUP = 1 << 26  # bytes of batches that are joined: thousands of columns in many small pieces take room
 
 
-def read(
-    name: str, *, header: bool | None = None, n_columns: int | None = None, default_part: str = "test"
+class TableFile(ABC):
+    """A table that is read once, in batches or as a whole.
+
+    Attributes
+    ----------
+    name : str
+        As the user knows it.
+    names : tuple of str, or None
+        Those of the columns, if the file has any.
+    n_columns : int
+    notes : list of str
+        What the user should know about how it was read.
+    """
+
+    def __init__(self, name: str, names: tuple[str, ...] | None, n_columns: int) -> None:
+        self.name = name
+        self.names = names
+        self.n_columns = n_columns
+        self.notes: list[str] = []
+
+    @abstractmethod
+    def batches(self, n_rows: int) -> Iterator[Rows]:
+        """The rows, in order, so many at a time. Memory does not grow with their number (but for .npz and libsvm)."""
+
+    @abstractmethod
+    def read(self) -> Rows:
+        """All rows."""
+
+    def expected_rows(self) -> int | None:
+        """How many rows there are, roughly; None if nobody knows before the end."""
+        return None
+
+    def row(self, i: int) -> str:
+        """Which row is meant, in words."""
+        return f"row {i} (counted from 0)"
+
+    def label(self, j: int) -> str | int:
+        """A column's name, or its number."""
+        return j if self.names is None else self.names[j]
+
+    def __enter__(self) -> TableFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:  # noqa: B027 (there may be nothing to close)
+        """No more rows are wanted."""
+
+
+def open_table(
+    name: str,
+    *,
+    header: bool | None = None,
+    n_columns: int | None = None,
+    part: str = "test",
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
 ) -> TableFile:
-    """The table in a file, "-" being CSV from standard input, and "dataset:NAME" or "dataset:NAME/PART" a known one.
+    """Open a file, "-" (CSV from standard input), or a known data set: "dataset:NAME", "dataset:NAME/PART".
 
     Parameters
     ----------
     name : str
-        Its ending tells the format: .parquet, .npy, .npz, .libsvm or .svm; anything else is CSV.
+        Its ending tells the format: .csv, .tsv, .txt (also .gz), .parquet, .npy, .npz, .libsvm or .svm.
     header : bool, optional
-        Whether the first line of a CSV file names the columns. By default it does if it holds anything but numbers, or
-        just counts (0, 1, 2, ...), as pandas does for columns without names.
+        Whether CSV begins with the names of the columns. By default it does if its first line holds anything but
+        numbers, or just counts (0, 1, 2, ...), as pandas does for columns without names.
     n_columns : int, optional
         Of a libsvm file, which does not tell.
-    default_part : {"train", "valid", "test"}
-        Of a known data set, where its name tells none.
+    part : {"train", "valid", "test"}
+        Of a known data set, unless its name tells.
+    columns : sequence of str, optional
+        If the file has names, columns with other ones are left out, with a note.
+    drop : sequence of str
+        The columns to leave out.
 
     Examples
     --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "votes.csv")
     >>> _ = path.write_text("tax,school\\n0,1\\n1,\\n")
-    >>> table = read(str(path))
-    >>> table.names
+    >>> with open_table(str(path)) as table:
+    ...     table.names
+    ...     table.read().to_pydict()
     ('tax', 'school')
-    >>> table.values
-    array([[ 0.,  1.],
-           [ 1., nan]])
+    {'tax': [0, 1], 'school': [1, None]}
     """
+    wanted = _Wanted(columns, tuple(drop))
     if name == "-":
-        return _read_csv("standard input", sys.stdin.buffer.read(), header)
+        return _CSV("standard input", sys.stdin.buffer, wanted, header, None)
     if name.startswith("dataset:"):
-        return _read_dataset(name, default_part)
+        return _Array(name, _dataset(name, part), wanted)
     path = Path(name)
     try:
-        if not path.exists():
-            raise TableFileError(f"{name}: no such file")
-        if path.is_dir():
+        if stat.S_ISDIR(path.stat().st_mode):
             raise TableFileError(f"{name}: is a folder, not a table")
-        ending = path.suffix.lower()
+        ending = ending_of(name)
         if ending == ".parquet":
-            table = _read_parquet(name)
-        elif ending in (".npy", ".npz"):
-            table = TableFile(name, _read_numpy(name))
-        elif ending in (".libsvm", ".svm"):
-            table = TableFile(name, _read_libsvm(name, n_columns))
-        else:
-            table = _read_csv(name, path.read_bytes(), header)
+            return _Parquet(name, wanted)
+        if ending in (".npy", ".npz"):
+            return _Array(name, _numpy(name, ending), wanted)
+        if ending in (".libsvm", ".svm"):
+            return _Array(name, _libsvm(name, n_columns), wanted)
+        with ExitStack() as stack:
+            file = stack.enter_context(open(path, "rb"))
+            table = _CSV(name, file, wanted, header, "\t" if ".tsv" in ending else None, path)
+            stack.pop_all()  # the table closes it
+            return table
+    except FileNotFoundError:
+        raise TableFileError(f"{name}: no such file") from None
     except OSError as error:
         raise TableFileError(f"{name}: cannot be read ({error.strerror or error})") from error
-    shape = table.values.shape
-    if len(shape) != 2:
-        raise TableFileError(f"{name}: holds an array of shape {shape}; a table has rows and columns")
-    if 0 in shape:
-        raise TableFileError(f"{name}: holds no values ({shape[0]} rows, {shape[1]} columns)")
-    return table
 
 
-def write(name: str, values: NDArray[Any], names: tuple[str, ...] | None = None) -> None:
-    """Write a table to a file, whole or not at all, in the format that its ending tells: CSV where that is no other."""
-    make = _WRITERS.get(Path(name).suffix.lower(), to_csv)
-    write_atomically(Path(name), make(values, names))
+def ending_of(name: str) -> str:
+    """The ending that tells the format; none of a device or a pipe, which is CSV. Any other ending is an error."""
+    path = Path(name)
+    endings = [own.lower() for own in path.suffixes[-2:]]
+    ending = "".join(endings) if endings[1:] == [".gz"] else endings[-1] if endings else ""
+    if ending in (*CSV_ENDINGS, ".parquet", ".npy", ".npz", ".libsvm", ".svm"):
+        return ending
+    if path.is_relative_to("/dev") or (path.exists() and not path.is_file()):  # /dev/stdout may lead to a file
+        return ""
+    advice = _ADVICE.get(ending, f"name it by its format: {_ENDINGS}")
+    what = (
+        f"lbarn knows no tables with the ending {ending}" if ending else "the name has no ending that tells its format"
+    )
+    raise TableFileError(f"{name}: {what}; {advice}")
 
 
-# ---------------------------------------------------------------------- CSV
+_ADVICE = {
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "save the sheet as CSV"),
+    **dict.fromkeys((".feather", ".arrow", ".json", ".jsonl", ".pkl", ".pickle", ".h5"), "write it as Parquet or CSV"),
+    **dict.fromkeys((".zip", ".bz2", ".xz", ".zst"), "unpack it, or compress CSV by gzip"),
+    ".lbarn": "it looks like a model, which comes before the data",
+}
 
 
-def _read_csv(name: str, content: bytes, header: bool | None) -> TableFile:
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise TableFileError(f"{name}: is not text; other formats are told by their ending") from None
-    try:
-        first = next((row for row in csv.reader(io.StringIO(text), strict=True) if row), None)
-    except csv.Error as error:
-        raise TableFileError(f"{name}: is not CSV ({error})") from error
-    if first is None:
-        raise TableFileError(f"{name}: is empty")
-    if header is None:
-        header = not all(_is_number(cell) for cell in first) or _counts(first)
-    names = tuple(first) if header else None
-    if names is not None and len(set(names)) < len(names):
-        twice = next(column for column in names if names.count(column) > 1)
-        raise TableFileError(f"{name}: two columns are called {twice!r}")
-    values: NDArray[Any] | None = _plain_bits(content, header)
-    if values is None or values.shape[1] != len(first):
-        values = _cells(name, text, header, len(first))
-    if not len(values):
-        raise TableFileError(f"{name}: has a header, but no rows")
-    return TableFile(name, values, names)
+class _Wanted:
+    """Which columns the caller wants."""
 
+    def __init__(self, columns: Sequence[str] | None, drop: tuple[str, ...]) -> None:
+        self.columns = None if columns is None else frozenset(columns)
+        self.drop = drop
 
-def _plain_bits(content: bytes, header: bool) -> NDArray[np.uint8] | None:
-    """The rows of a file that holds nothing but lines of 0,1,... after its header: no need to look at single cells."""
-    start = content.find(b"\n") + 1 if header else 0
-    width = content.find(b"\n", start) + 1 - start
-    if width < 2 or (len(content) - start) % width:
-        return None
-    lines = np.frombuffer(content, np.uint8, offset=start).reshape(-1, width)
-    bits = lines[:, ::2] - _ZERO
-    separators = lines[:, 1::2]
-    is_plain = (bits <= 1).all() and (separators[:, :-1] == _COMMA).all() and (separators[:, -1] == _NEWLINE).all()
-    return bits if is_plain else None
-
-
-def _cells(name: str, text: str, header: bool, n_columns: int) -> NDArray[np.float64]:
-    reader = csv.reader(io.StringIO(text), strict=True)
-    rows = []
-    try:
-        for row in reader:
-            if not row:
-                continue
-            if len(row) != n_columns:
-                raise TableFileError(
-                    f"{name}: line {reader.line_num} has {len(row)} cells, the first one has {n_columns}"
+    def positions(
+        self, table: TableFile, names: tuple[str, ...] | None, n_columns: int, index: Sequence[int]
+    ) -> list[int]:
+        """Of the columns to read. What is left out unasked is noted."""
+        if names is None:
+            if self.drop:
+                raise TableFileError(f"{table.name}: has no names of columns: there is no {self.drop[0]!r} to drop")
+            return list(range(n_columns))
+        known = set(names)
+        for name in self.drop:
+            if name not in known:
+                raise TableFileError(f"{table.name}: has no column {name!r} to drop")
+        left_out = set(self.drop)
+        numbering = {names[j] for j in index} - (self.columns or set()) - left_out
+        if numbering:
+            table.notes.append(f"{table.name}: the first column, which numbers the rows, is left out")
+        left_out |= numbering
+        if self.columns is not None and self.columns & known:
+            extra = [name for name in names if name not in self.columns and name not in left_out]
+            if extra:
+                table.notes.append(
+                    f"{table.name}: {_listed(extra)} left out: the model does not know {'it' if len(extra) == 1 else 'them'}"
                 )
-            if header:
-                header = False
-                continue
-            rows.append(np.fromiter(map(_number, row), np.float64, n_columns))
-    except csv.Error as error:
-        raise TableFileError(f"{name}: line {reader.line_num} is not CSV ({error})") from error
-    except _NotANumberError as error:
-        raise TableFileError(
-            f"{name}: line {reader.line_num} holds {str(error)[:40]!r}, which is not a number (cells are separated by commas)"
-        ) from None
-    return np.array(rows).reshape(-1, n_columns)
+            left_out |= set(extra)
+        found = [j for j, name in enumerate(names) if name not in left_out]
+        if not found:
+            raise TableFileError(f"{table.name}: no columns are left")
+        return found
 
 
-class _NotANumberError(Exception):
-    """A cell that is not a number."""
+def _listed(names: list[str]) -> str:
+    some = ", ".join(repr(name) for name in names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return f"column {some} is" if len(names) == 1 else f"columns {some} are"
 
 
-def _number(cell: str) -> float:
-    value = _CELLS.get(cell)
-    if value is not None:
-        return value
-    word = cell.strip().lower()
+# ---------------------------------------------------------------------- tables of Arrow
+
+
+class _Arrow(TableFile):
+    """A file that gives record batches of any size."""
+
+    @abstractmethod
+    def _record_batches(self) -> Iterator[pa.RecordBatch]: ...
+
+    def batches(self, n_rows: int) -> Iterator[Rows]:
+        waiting: list[pa.RecordBatch] = []
+        n = 0
+        for batch in self._record_batches():
+            waiting.append(batch)
+            n += batch.num_rows
+            while n >= n_rows:
+                table = _joined(waiting)
+                yield self._labelled(table[:n_rows])
+                waiting, n = table[n_rows:].to_batches(), n - n_rows
+        if n:
+            yield self._labelled(_joined(waiting))
+
+    def read(self) -> Rows:
+        """All rows, columns of 0 and 1 a bit a cell."""
+        groups: list[pa.Table] = []
+        group: list[pa.RecordBatch] = []
+        size = 0
+        for batch in self._record_batches():
+            group.append(_compact(batch))
+            size += batch.nbytes
+            if size > _GROUP:
+                groups.append(_joined(group).combine_chunks())
+                group, size = [], 0
+        if group:
+            groups.append(_joined(group).combine_chunks())
+        return self._labelled(_joined(groups))
+
+    def _labelled(self, table: pa.Table) -> pa.Table:
+        if self.names is None:
+            return table.replace_schema_metadata(UNNAMED)
+        return table.rename_columns(list(self.names)).replace_schema_metadata(None)
+
+
+def _compact(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [
+        column.cast(pa.bool_()) if column.type == pa.uint8() and not (pc.max(column).as_py() or 0) > 1 else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, batch.schema.names)
+
+
+def _joined(parts: Sequence[pa.RecordBatch | pa.Table]) -> pa.Table:
+    tables = [part if isinstance(part, pa.Table) else pa.Table.from_batches([part]) for part in parts]
+    kinds = [set(types) for types in zip(*(table.schema.types for table in tables))]
+    if any(len(kind) > 1 and pa.bool_() in kind for kind in kinds):  # Arrow makes no numbers of these by itself
+        numbers = [pa.uint8() if pa.bool_() in kind else None for kind in kinds]
+        tables = [_with_types(table, numbers) for table in tables]
+    return pa.concat_tables(tables, promote_options="permissive")
+
+
+def _with_types(table: pa.Table, types: Sequence[pa.DataType | None]) -> pa.Table:
+    columns = [
+        column.cast(wanted) if wanted is not None and column.type == pa.bool_() else column
+        for column, wanted in zip(table.columns, types)
+    ]
+    return pa.Table.from_arrays(columns, names=table.schema.names)
+
+
+class _CSV(_Arrow):
+    def __init__(
+        self,
+        name: str,
+        stream: Any,
+        wanted: _Wanted,
+        header: bool | None,
+        delimiter: str | None,
+        path: Path | None = None,
+    ) -> None:
+        self._source = source = CSVSource(name, stream, header=header, delimiter=delimiter)
+        super().__init__(name, source.names, source.n_columns)
+        self._positions = wanted.positions(self, source.names, source.n_columns, range(source.index))
+        self.n_columns = len(self._positions)
+        if source.names is not None:
+            self.names = tuple(source.names[j] for j in self._positions)
+            if source.is_latin_1 and not "".join(self.names).isascii():
+                self.notes.append(f"{name}: is not UTF-8; its names of columns are read as Latin-1")
+        self._path = path
+
+    def _record_batches(self) -> Iterator[pa.RecordBatch]:
+        return self._source.batches(self._positions)
+
+    def expected_rows(self) -> int | None:
+        if self._path is None or not self._path.is_file() or self._path.suffix == ".gz":
+            return None
+        with open(self._path, "rb") as file:
+            lines = sum(part.count(b"\n") for part in iter(lambda: file.read(1 << 20), b""))
+        return max(1, lines - (self.names is not None))
+
+    def row(self, i: int) -> str:
+        return self._source.row(i)
+
+    def close(self) -> None:
+        self._source.close()
+
+
+class _Parquet(_Arrow):
+    def __init__(self, name: str, wanted: _Wanted) -> None:
+        from pyarrow import parquet
+
+        try:
+            self._file = parquet.ParquetFile(name)
+            schema = self._file.schema_arrow
+            names = tuple(schema.names)
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            raise self._damaged(name, error) from error
+        super().__init__(name, names, len(names))
+        counts = Counter(names)
+        if len(counts) < len(names):
+            twice = next(own for own in names if counts[own] > 1)
+            raise TableFileError(f"{name}: two columns are called {twice!r}")
+        numbering = _numbering(schema)
+        index = [j for j, own in enumerate(names) if own in numbering and own.startswith("__index_level_")]
+        self._columns = [names[j] for j in wanted.positions(self, names, len(names), index)]
+        self.names = tuple(self._columns)
+        self.n_columns = len(self._columns)
+        if self._file.metadata.num_rows == 0:
+            raise TableFileError(f"{name}: holds no values (0 rows, {len(names)} columns)")
+
+    def _record_batches(self) -> Iterator[pa.RecordBatch]:
+        rows = max(1, 4_000_000 // self.n_columns)
+        missing = self._file.metadata.num_rows
+        try:
+            for batch in self._file.iter_batches(batch_size=rows, columns=self._columns, use_threads=False):
+                missing -= batch.num_rows
+                yield batch
+        except (pa.ArrowException, OSError) as error:  # a damaged page is an OSError
+            raise self._damaged(self.name, error) from error
+        if missing:
+            raise TableFileError(f"{self.name}: damaged: it does not hold as many rows as it says")
+
+    @staticmethod
+    def _damaged(name: str, error: Exception) -> TableFileError:
+        return TableFileError(f"{name}: cannot be read as Parquet ({str(error)[:100]})")
+
+    def expected_rows(self) -> int:
+        return int(self._file.metadata.num_rows)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _numbering(schema: pa.Schema) -> set[str]:
+    """The columns in which pandas has numbered the rows; none if its remarks are not what it writes."""
     try:
-        return _CELLS[word] if word in _CELLS else float(word)
-    except ValueError:
-        raise _NotANumberError(cell) from None
+        return {own for own in schema.pandas_metadata["index_columns"] if isinstance(own, str)}
+    except (ValueError, TypeError, KeyError):
+        return set()
 
 
-def _is_number(cell: str) -> bool:
-    try:
-        _number(cell)
-    except _NotANumberError:
-        return False
-    return True
+# ---------------------------------------------------------------------- arrays and sparse matrices
 
 
-def _counts(cells: list[str]) -> bool:
-    return len(cells) > 2 and cells == [str(j) for j in range(len(cells))]
+class _Array(TableFile):
+    def __init__(self, name: str, values: Any, wanted: _Wanted) -> None:
+        if len(values.shape) != 2:
+            raise TableFileError(f"{name}: holds an array of shape {values.shape}; a table has rows and columns")
+        if 0 in values.shape:
+            raise TableFileError(f"{name}: holds no values ({values.shape[0]} rows, {values.shape[1]} columns)")
+        super().__init__(name, None, values.shape[1])
+        wanted.positions(self, None, self.n_columns, ())
+        self._values = values
+
+    def batches(self, n_rows: int) -> Iterator[Rows]:
+        for start in range(0, self._values.shape[0], n_rows):
+            yield self._values[start : start + n_rows]
+
+    def read(self) -> Rows:
+        return self._values
+
+    def expected_rows(self) -> int:
+        return int(self._values.shape[0])
 
 
-def to_csv(values: NDArray[Any], names: tuple[str, ...] | None = None) -> bytes:
-    """A table as CSV: plain 0 and 1, or as many digits as a number has; a header where there are names."""
-    head = io.StringIO()
-    if names is not None:
-        csv.writer(head, lineterminator="\n").writerow(names)
-    if values.dtype == np.uint8:
-        lines = np.full((len(values), 2 * values.shape[1]), _COMMA, np.uint8)
-        lines[:, ::2] = values + _ZERO
-        lines[:, -1] = _NEWLINE
-        return head.getvalue().encode() + lines.tobytes()
-    body = "".join(",".join(map(repr, row)) + "\n" for row in values.tolist())
-    return (head.getvalue() + body).encode()
-
-
-# ---------------------------------------------------------------------- other formats
-
-
-def _read_dataset(name: str, part: str) -> TableFile:
+def _dataset(name: str, part: str) -> Any:
     from lbarn.datasets import load
 
     known, _, named_part = name.removeprefix("dataset:").partition("/")
@@ -228,92 +410,67 @@ def _read_dataset(name: str, part: str) -> TableFile:
     if part not in ("train", "valid", "test"):
         raise TableFileError(f"{name}: the parts of a data set are train, valid and test, not {part!r}")
     values = getattr(load(known), part)
-    return TableFile(name, values if sp.issparse(values) else np.asarray(values))
+    return values if sp.issparse(values) else np.asarray(values)
 
 
-def _read_parquet(name: str) -> TableFile:
-    parquet = _pyarrow_parquet(name)
-    from pyarrow import ArrowException
-
+def _numpy(name: str, ending: str) -> Any:
     try:
-        table = read_table(parquet.read_table(name))
-        return TableFile(name, table.raw(0, table.n_rows), tuple(map(str, table.kind.names or ())))
-    except (ArrowException, ValueError) as error:
-        raise TableFileError(f"{name}: cannot be read as Parquet ({error})") from error
-
-
-def _read_numpy(name: str) -> Any:
-    try:
-        with open(name, "rb") as file:
-            content = np.load(file, allow_pickle=False)
-            if isinstance(content, np.ndarray):
-                array = content
-            elif {"format", "shape", "data"} <= set(content.files):
-                return sp.load_npz(name).tocsr()
-            elif len(content.files) == 1 or "X" in content.files:
-                array = content["X" if "X" in content.files else content.files[0]]
-            else:
-                raise TableFileError(f"{name}: holds {', '.join(content.files) or 'nothing'}; call the table X")
+        array = np.load(name, mmap_mode="r", allow_pickle=False) if ending == ".npy" else _from_zip(name)
     except (OSError, TableFileError):
         raise
     except Exception as error:  # a zip file fails in many ways
         raise TableFileError(f"{name}: damaged, or not a file of NumPy arrays") from error
-    if array.dtype.kind not in "biuf":
+    if not sp.issparse(array) and array.dtype.kind not in "biuf":
         raise TableFileError(f"{name}: holds values of type {array.dtype}, not numbers")
     return array.reshape(-1, 1) if array.ndim == 1 else array
 
 
-def _read_libsvm(name: str, n_columns: int | None) -> Any:
+def _from_zip(name: str) -> Any:
+    with zipfile.ZipFile(name) as archive:
+        n_bytes = sum(member.file_size for member in archive.infolist())
+        shapes = {member.removesuffix(".npy"): _shape(archive, member) for member in archive.namelist()}
+    with np.load(name, allow_pickle=False) as content:
+        if {"format", "shape", "data"} <= shapes.keys():
+            claimed = tuple(content["shape"].tolist())
+            _check_size(name, claimed)
+            for own, shape in shapes.items():
+                _check_size(name, shape, f"the array {own!r} of its sparse matrix")
+            if math.prod(claimed) // 8 > max(_ROOM, _SPARSEST * n_bytes):
+                raise TableFileError(
+                    f"{name}: {n_bytes:,} bytes cannot be a table of {claimed[0]:,} rows and {claimed[1]:,} columns"
+                )
+            matrix = sp.load_npz(name)
+            if matrix.format in ("csr", "csc", "bsr"):
+                matrix.check_format(full_check=True)  # loading does not: it would end outside of the arrays
+            return matrix.tocsr()
+        if len(shapes) != 1 and "X" not in shapes:
+            raise TableFileError(f"{name}: holds {', '.join(shapes) or 'nothing'}; call the table X")
+        member = "X" if "X" in shapes else next(iter(shapes))
+        _check_size(name, shapes[member])
+        return content[member]
+
+
+def _shape(archive: zipfile.ZipFile, member: str) -> tuple[int, ...]:
+    """Of an array that has not been unpacked: a small file may claim to hold a large one."""
+    with archive.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        return tuple(read(file)[0])
+
+
+def _check_size(name: str, shape: tuple[int, ...], what: str = "the table") -> None:
+    is_table = len(shape) == 2
+    limit = (MAX_ROWS, MAX_COLUMNS) if is_table else (MAX_ROWS * 64,)
+    if any(size > most for size, most in zip(shape, limit)):
+        raise TableFileError(
+            f"{name}: {what} has the shape {shape}; lbarn takes at most {MAX_ROWS:,} rows and {MAX_COLUMNS:,} columns"
+        )
+
+
+def _libsvm(name: str, n_columns: int | None) -> Any:
     from sklearn.datasets import load_svmlight_file
 
     try:
         return load_svmlight_file(name, n_features=n_columns)[0]
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise TableFileError(f"{name}: cannot be read as libsvm ({str(error)[:100]})") from error
-
-
-def _parquet(values: NDArray[Any], names: tuple[str, ...] | None) -> bytes:
-    parquet = _pyarrow_parquet("a Parquet file")
-    import pyarrow
-
-    columns = names or tuple(map(str, range(values.shape[1])))
-    file = io.BytesIO()
-    parquet.write_table(pyarrow.table({column: values[:, j] for j, column in enumerate(columns)}), file)
-    return file.getvalue()
-
-
-def _pyarrow_parquet(name: str) -> Any:
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError(f"{name}: pyarrow reads and writes Parquet; pip install 'lbarn[tables]'") from error
-    return pyarrow.parquet
-
-
-def _npy(values: NDArray[Any], names: tuple[str, ...] | None) -> bytes:
-    file = io.BytesIO()
-    np.save(file, values)
-    return file.getvalue()
-
-
-def _npz(values: NDArray[Any], names: tuple[str, ...] | None) -> bytes:
-    file = io.BytesIO()
-    np.savez_compressed(file, X=values)
-    return file.getvalue()
-
-
-def _libsvm(values: NDArray[Any], names: tuple[str, ...] | None) -> bytes:
-    from sklearn.datasets import dump_svmlight_file
-
-    file = io.BytesIO()
-    dump_svmlight_file(values.astype(np.float64), np.zeros(len(values), int), file, zero_based=False)
-    return file.getvalue()
-
-
-_WRITERS: dict[str, Callable[[NDArray[Any], tuple[str, ...] | None], bytes]] = {
-    ".parquet": _parquet,
-    ".npy": _npy,
-    ".npz": _npz,
-    ".libsvm": _libsvm,
-    ".svm": _libsvm,
-}

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from lbarn._engine.bits import MAX_COLUMNS, MAX_ROWS, PackedBits, pack
 from lbarn.errors import NotBinaryError
 
-__all__ = ["Table", "TableFormat", "read_given", "read_like", "read_table", "take_rows"]
+__all__ = ["UNNAMED", "Table", "TableFormat", "read_given", "read_like", "read_table", "take_rows"]
 
+UNNAMED = {b"lbarn": b"columns without names"}  # metadata of an Arrow table whose names only count its columns
 _CHUNK_VALUES = 4_000_000  # values looked at together
 
 Bits = NDArray[np.bool_]
@@ -71,8 +72,9 @@ class TableFormat:
         own = cls(library, None if names is None else tuple(names), tuple(content["dtypes"]))
         if library not in ("numpy", "pandas", "polars", "pyarrow"):
             raise ValueError(f"unknown kind of table {library!r}")
+        known = r"bool|u?int\d+|float\d+|>[iuf]\d" if library == "numpy" else r"bool|u?int\d\d?|float(16|32|64)"
         for dtype in own.dtypes:
-            if not re.fullmatch(r"bool|u?int\d+|float\d+|>[iuf]\d", dtype):
+            if not re.fullmatch(known, dtype):
                 raise ValueError(f"{dtype!r} is not a type of 0 and 1")
             np.dtype(dtype)  # refuses sizes that do not exist
         if len(own.dtypes) != (1 if own.names is None else n_columns):
@@ -168,11 +170,13 @@ class Table:
             return rows
         if sp.issparse(rows):
             return rows.toarray()
-        labels = self.format.names or ()
+        labels = self.format.labels(self.n_columns)
         wanted = range(self.n_columns) if self.taken is None else self.taken.tolist()
         absent = np.full(len(rows), np.nan)
-        columns = [absent if k < 0 else _column_values(rows[:, k], labels[j], j) for j, k in enumerate(wanted)]
-        return np.column_stack(columns)
+        own = list(rows.iter_columns())  # one at a time is slow if there are thousands
+        return np.column_stack(
+            [absent if k < 0 else _column_values(own[k], labels[j], j) for j, k in enumerate(wanted)]
+        )
 
     def _checked(self, X: NDArray[Any], start: int) -> tuple[Bits, Bits | None]:
         if X.dtype == bool:
@@ -236,12 +240,14 @@ def _column_values(column: nw.Series[Any], label: Label, j: int) -> NDArray[Any]
         return values  # the sparse columns of pandas
     elif not column.dtype.is_numeric():
         raise ValueError(f"column {j} ({label!r}) is of type {column.dtype}; LBARN takes numbers or booleans, 0 and 1")
-    elif column.null_count():
+    elif column.null_count() or column.dtype.is_decimal():
         column = column.cast(nw.Float64)
     return column.to_numpy()
 
 
 def _frame_format(frame: nw.DataFrame[Any]) -> TableFormat:
+    if frame.implementation.is_pyarrow() and frame.to_native().schema.metadata == UNNAMED:
+        return TableFormat()
     names = {"modin": "pandas", "cudf": "pandas"}
     library = frame.implementation.name.lower()
     columns: list[Any] = frame.columns  # pandas has labels that are not strings

@@ -85,7 +85,9 @@ def _submitted(
 ) -> tuple[Future[Any], dict[Any, Future[Any]]]:
     """The future of ``shared``, and those of all calls by key."""
     token = uuid.uuid4().hex
-    keys = [(f"lbarn-{token}", k) for k in range(len(calls))]  # one group, spread over workers, begun in this order
+    keys = [
+        (f"lbarn-{token}", k) for k in range(len(calls))
+    ]  # one group: spread over workers, begun in about this order
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sending large graph", UserWarning)  # to scatter it is not safe, see above
         data = client.submit(pickle.loads, pickle.dumps(shared), key=f"lbarn_data-{token}", **options)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lbarn.cli.options import AsJson, Data, Header, Jobs, Model
-from lbarn.cli.terminal import check_input, show, show_json, waiting
+from lbarn.cli.options import AsJson, Data, Header, Jobs, Model, whole_number
+from lbarn.cli.terminal import check_input, show, show_json
+
+if TYPE_CHECKING:
+    from lbarn._models.density import Density
+    from lbarn.anomalies import Anomaly
+    from lbarn.cli.data import InputRows
 
 __all__ = ["anomalies"]
 
@@ -15,37 +20,53 @@ __all__ = ["anomalies"]
 def anomalies(
     model: Model,
     data: Data,
-    n_rows: Annotated[int, typer.Option("-n", "--n-rows", help="How many rows.")] = 10,
-    n_bits: Annotated[int, typer.Option(help="How many cells of each.")] = 5,
+    n_rows: Annotated[
+        int, typer.Option("-n", "--n-rows", metavar="INT", parser=whole_number(1), help="How many rows.")
+    ] = 10,
+    n_bits: Annotated[int, typer.Option(metavar="INT", parser=whole_number(1), help="How many cells of each.")] = 5,
     n_jobs: Jobs = -1,
     header: Header = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the least likely rows and what is strange in them.
+    """List the least likely rows and what is strange in them. Rows are counted from 0, without the header.
 
     \b
     lbarn anomalies model.lbarn test.csv -n 20
     lbarn anomalies model.lbarn test.csv --json | jq '.[].row'
     """
     check_input(model, data)
-    from lbarn.anomalies import explain
-    from lbarn.cli.openedmodel import OpenedModel
+    from lbarn.cli.data import input_rows, open_model
 
-    opened = OpenedModel.open(model, n_jobs)
-    rows = opened.complete_rows(data, header)
-    with waiting("scoring"):
-        found = explain(opened.network, rows, n_rows=n_rows, n_bits=n_bits)
-    found = [
-        one._replace(bits=[bit._replace(column=opened.column_name(int(bit.column))) for bit in one.bits])
-        for one in found
-    ]
+    opened = open_model(model, n_jobs, data)
+    with input_rows(data, header, opened, "scoring") as rows:
+        found = _least_likely(opened, rows, n_rows, n_bits)
     if as_json:
         show_json([{**one._asdict(), "bits": [bit._asdict() for bit in one.bits]} for one in found])
         return
     lines = []
     for row, log_likelihood, bits in found:
         lines.append(f"row {row}  log-likelihood {log_likelihood:.2f}")
-        lines += [
-            f"    {bit.column} = {bit.value}  p = {bit.probability:.2g}  ({bit.surprise:.1f} nats)" for bit in bits
-        ]
+        for bit in bits:
+            rate = "" if bit.base_rate is None else f", {bit.base_rate:.2%} of all rows have it"
+            lines.append(f"    {bit.column} = {bit.value}  p = {bit.probability:.2g}  ({bit.surprise:.1f} nats{rate})")
     show("\n".join(lines))
+
+
+def _least_likely(model: Density, rows: InputRows, n_rows: int, n_bits: int) -> list[Anomaly]:
+    """As :func:`lbarn.anomalies.explain`; no more rows are kept than are asked for."""
+    import numpy as np
+
+    from lbarn._tables.table import take_rows
+    from lbarn.anomalies import explain
+    from lbarn.cli.data import stacked
+
+    kept: Any = None
+    scores, numbers = np.empty(0), np.empty(0, int)
+    for batch in rows.complete():
+        scores = np.concatenate([scores, model.score_samples(batch)])
+        numbers = np.concatenate([numbers, np.arange(rows.start, rows.n_rows)])
+        worst = np.sort(np.argsort(scores, kind="stable")[:n_rows])  # in the order of the file, as ties are
+        kept = take_rows(batch if kept is None else stacked(kept, batch), worst)
+        scores, numbers = scores[worst], numbers[worst]
+    rows.start = 0
+    return [one._replace(row=int(numbers[one.row])) for one in explain(model, kept, n_rows=n_rows, n_bits=n_bits)]

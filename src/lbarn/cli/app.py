@@ -1,10 +1,9 @@
-"""The command ``lbarn``: its commands, and how it ends."""
+"""The commands of ``lbarn`` together, and what is said when one of them fails."""
 
 from __future__ import annotations
 
-import sys
 import warnings
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,9 +18,7 @@ from lbarn.cli.sample import sample
 from lbarn.cli.score import score
 from lbarn.cli.terminal import say, show
 
-__all__ = ["app", "main"]
-
-_INTERRUPTED = 130
+__all__ = ["app", "run"]
 
 app = typer.Typer(
     rich_markup_mode=None,  # rich's tables cut the names of options at 80 columns
@@ -53,23 +50,20 @@ def _lbarn(
         show(context.get_help())
 
 
-def main() -> None:
-    """Run the command line. What is wrong with the input is told in one line, with exit code 2; Ctrl-C is 130."""
+def run() -> Any:
+    """The exit code of the command that the arguments name."""
     warnings.simplefilter("ignore")  # what a user should know is said in the terms of the command line
     try:
-        status = app(prog_name="lbarn", standalone_mode=False)
+        return app(prog_name="lbarn", standalone_mode=False)
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
-        status = _refuse(error.format_message() + (f" (see {context.command_path} --help)" if context else ""))
+        return _refuse(error.format_message() + (f" (see {context.command_path} --help)" if context else ""))
     except ImportError as error:
-        status = _refuse(str(error) if "pip install" in str(error) else f"{error}; pip install 'lbarn[all]'")
+        return _refuse(str(error) if "pip install" in str(error) else f"{error}; pip install 'lbarn[all]'")
     except MemoryError as error:
-        status = _refuse(f"not enough memory ({error})")
-    except (ValueError, OSError) as error:
-        status = _refuse(str(error))
-    if status == _INTERRUPTED:
-        say("lbarn: interrupted")
-    sys.exit(status)
+        return _refuse(f"not enough memory ({error})")
+    except (ValueError, OSError, OverflowError) as error:
+        return _refuse(str(error))
 
 
 def _refuse(why: str) -> int:

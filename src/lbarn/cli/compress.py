@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from lbarn.cli.options import AsJson, Data, Header, Jobs, Model, Rows
-from lbarn.cli.terminal import check_input, check_output, say, show_bytes, show_json, waiting, writing
+from lbarn.cli.terminal import check_input, check_output, say, show_bytes, show_json, writing, writing_rows
 
 __all__ = ["compress", "decompress"]
 
@@ -20,7 +20,11 @@ def compress(
     out: Annotated[
         str | None,
         typer.Option(
-            "-o", "--out", metavar="FILE", help="Where the bytes go; else standard output.", show_default=False
+            "-o",
+            "--out",
+            metavar="FILE",
+            help="Where the bytes go; by default standard output.",
+            show_default=False,
         ),
     ] = None,
     n_jobs: Jobs = -1,
@@ -33,23 +37,22 @@ def compress(
     lbarn compress model.lbarn test.csv -o test.lbz
     lbarn decompress model.lbarn test.lbz -o same.csv
     """
-    check_output(out)
     check_input(model, data)
+    check_output(out, model, data)
     if out is None and (as_json or sys.stdout.isatty()):
         raise ValueError("compressed data does not go to a terminal, nor beside --json: name a file by -o")
-    from lbarn._training.checkpoint import write_atomically
-    from lbarn.cli.openedmodel import OpenedModel
+    from lbarn._tables.writing import write_atomically
+    from lbarn.cli.data import input_rows, open_model
 
-    opened = OpenedModel.open(model, n_jobs)
-    rows = opened.complete_rows(data, header)
-    with waiting("compressing"):
-        content = opened.network.compress(rows)
+    opened = open_model(model, n_jobs, data)
+    with input_rows(data, header, opened, "compressing") as rows:
+        content = opened.compress(rows.complete())
     if out is None:
         show_bytes(content)
     else:
         with writing(out):
             write_atomically(Path(out), content)
-    n = rows.shape[0]
+    n = rows.n_rows
     if as_json:
         show_json({"rows": n, "bytes": len(content), "bits_per_row": 8 * len(content) / n})
     else:
@@ -69,15 +72,18 @@ def decompress(
     \b
     lbarn decompress model.lbarn test.lbz -o same.csv
     """
-    check_output(out)
     check_input(model, data)
-    from lbarn.cli.openedmodel import OpenedModel
+    check_output(out, model, data, is_table=True)
+    from lbarn.cli.data import names_of, open_model, row_bar
 
-    opened = OpenedModel.open(model, n_jobs)
+    opened = open_model(model, n_jobs, data)
     content = sys.stdin.buffer.read() if data == "-" else Path(data).read_bytes()
     try:
-        with waiting("decompressing"):
-            rows = opened.network.decompress(content)
+        with row_bar("decompressing"):
+            rows = opened.decompress(content)
     except ValueError as error:
         raise ValueError(f"{data}: {error}") from error
-    opened.write(out, rows)
+    with writing_rows(out, names_of(opened)) as output:
+        step = 10_000
+        for start in range(0, len(rows), step):
+            output.write(rows[start : start + step])

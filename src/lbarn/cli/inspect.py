@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lbarn.cli.options import AsJson, Model
+from lbarn.cli.options import AsJson, Model, whole_number
 from lbarn.cli.terminal import check_input, show, show_json
 
 __all__ = ["inspect"]
@@ -19,11 +19,18 @@ def inspect(
         str | None,
         typer.Option(metavar="NAME", help="Show this column's conditional; a name or a number.", show_default=False),
     ] = None,
-    n_predictors: Annotated[int, typer.Option(help="With --column: so many of its strongest predictors.")] = 10,
-    n_trees: Annotated[int, typer.Option(help="With --column: so many of its first trees.")] = 3,
+    n_predictors: Annotated[
+        int,
+        typer.Option(
+            metavar="INT", parser=whole_number(0), help="With --column: how many of its strongest predictors."
+        ),
+    ] = 10,
+    n_trees: Annotated[
+        int, typer.Option(metavar="INT", parser=whole_number(0), help="With --column: how many of its first trees.")
+    ] = 3,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what is in a model, or in one of its columns.
+    """Show what is in a model, or in one of its columns.
 
     \b
     lbarn inspect model.lbarn
@@ -36,13 +43,11 @@ def inspect(
     opened = lbarn.load(model)
     if column is None:
         found = {"file": model, "bytes": Path(model).stat().st_size, **inspection.describe(opened)}
-        if as_json:
-            show_json(found)
-        else:
-            show("\n".join(inspection.lines(found)))
-        return
-    told = inspection.describe_column(opened, column, n_predictors=n_predictors, n_trees=n_trees)
-    if as_json:
-        show_json(told)
+        lines = inspection.lines
     else:
-        show("\n".join(inspection.column_lines(told)))
+        found = inspection.describe_column(opened, column, n_predictors=n_predictors, n_trees=n_trees)
+        lines = inspection.column_lines
+    if as_json:
+        show_json(found)
+    else:
+        show("\n".join(lines(found)))

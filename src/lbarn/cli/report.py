@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from lbarn.cli.options import Header, Jobs, Model, Out
-from lbarn.cli.terminal import check_input, check_output, say, waiting, writing
+from lbarn.cli.options import Header, Jobs, Model, Out, whole_number
+from lbarn.cli.terminal import check_input, check_output, say, writing
 
 __all__ = ["report"]
 
@@ -18,11 +18,13 @@ def report(
         str, typer.Option("--data", metavar="DATA", help="Rows that the model has not seen.", show_default=False)
     ],
     out: Out,
-    title: Annotated[str | None, typer.Option(help="Of the page.", show_default=False)] = None,
+    title: Annotated[str | None, typer.Option(help="The title of the page.", show_default=False)] = None,
     shape: Annotated[
         str | None, typer.Option(metavar="ROWSxCOLUMNS", help="Draw rows as images, such as 28x28.", show_default=False)
     ] = None,
-    random_state: Annotated[int, typer.Option(help="Seed of what is drawn.")] = 0,
+    random_state: Annotated[
+        int, typer.Option(metavar="INT", parser=whole_number(0, 2**32 - 1), help="Seed of what is drawn.")
+    ] = 0,
     n_jobs: Jobs = -1,
     header: Header = None,
 ) -> None:
@@ -32,17 +34,15 @@ def report(
     lbarn report model.lbarn --data test.csv -o report.html
     lbarn report mnist.lbarn --data test.npy --shape 28x28 --title MNIST -o mnist.html
     """
-    check_output(out)
     check_input(model, data)
+    check_output(out, model, data)
     image_shape = None if shape is None else _image_shape(shape)
-    from lbarn.cli.openedmodel import OpenedModel, with_names
+    from lbarn.cli.data import about, open_input, open_model, row_bar
     from lbarn.report.page import write_report
 
-    opened = OpenedModel.open(model, n_jobs)
-    rows, _ = opened.rows(data, header)
-    network = with_names(opened.network, opened.names)
-    with waiting("writing the report"), writing(out):
-        write_report(network, rows, out, title=title, image_shape=image_shape, random_state=random_state)
+    opened = open_model(model, n_jobs, data)
+    with open_input(data, header, opened) as table, row_bar("writing the report"), about(table), writing(out):
+        write_report(opened, table.read(), out, title=title, image_shape=image_shape, random_state=random_state)
     say(f"{out} written")
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lbarn.cli.options import Header, Jobs, Model, Rows, Seed
-from lbarn.cli.terminal import check_input, check_output, slices, waiting
+from lbarn.cli.options import Header, Jobs, Model, Particles, Rows, Seed, whole_number
+from lbarn.cli.terminal import check_input, check_output, writing_rows
+
+if TYPE_CHECKING:
+    from lbarn._models.density import Density
 
 __all__ = ["sample"]
 
@@ -15,15 +19,25 @@ __all__ = ["sample"]
 def sample(
     model: Model,
     n_samples: Annotated[
-        int, typer.Option("-n", "--n-samples", help="Rows; for each row of --given, if there is one.")
+        int,
+        typer.Option(
+            "-n",
+            "--n-samples",
+            metavar="INT",
+            parser=whole_number(1, 2**63 - 1),
+            help="How many rows; for each row of --given, if there is one.",
+        ),
     ] = 1,
     given: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="Rows with empty cells where free: first columns of the order.", show_default=False
+            metavar="FILE",
+            help="What is known: rows with empty cells, or with some of the columns only.",
+            show_default=False,
         ),
     ] = None,
     out: Rows = None,
+    n_particles: Particles = 1000,
     random_state: Seed = None,
     n_jobs: Jobs = -1,
     header: Header = None,
@@ -33,25 +47,31 @@ def sample(
     \b
     lbarn sample model.lbarn -n 1000 -o new.csv
     lbarn sample model.lbarn -n 1000 | lbarn score model.lbarn -
-    lbarn sample model.lbarn -n 10 --given beginnings.csv --random-state 0
+    lbarn sample model.lbarn -n 10 --given known.csv --random-state 0
     """
-    check_output(out)
     check_input(model, given)
+    check_output(out, model, given, is_table=True)
     import numpy as np
 
-    from lbarn.cli.openedmodel import OpenedModel
+    from lbarn.cli.data import input_rows, names_of, open_model
 
-    opened = OpenedModel.open(model, n_jobs)
-    if given is None and n_samples > 0:
-        seed = np.random.RandomState(random_state)
-        with waiting("sampling", n_samples) as done:
-            drawn = []
-            for part in slices(n_samples, 10_000):
-                drawn.append(opened.network.sample(part.stop - part.start, random_state=seed))
-                done(part.stop - part.start)
-        rows = np.concatenate(drawn)
-    else:
-        prefixes = None if given is None else opened.rows(given, header)[0]
-        with waiting("sampling"):
-            rows = opened.network.sample(n_samples, given=prefixes, random_state=random_state)
-    opened.write(out, rows)
+    opened, seed = open_model(model, n_jobs, given), np.random.RandomState(random_state)
+    with writing_rows(out, names_of(opened)) as output:
+        if given is None:
+            for rows in _drawn(opened, n_samples, seed):
+                output.write(rows)
+            return
+        with input_rows(given, header, opened, "sampling", most=max(1, 10_000 // n_samples)) as known:
+            for batch in known:
+                output.write(opened.sample(n_samples, given=batch, n_particles=n_particles, random_state=seed))
+
+
+def _drawn(model: Density, n_samples: int, seed: Any) -> Iterator[Any]:
+    from lbarn.cli.data import batch_rows, row_bar
+
+    step = batch_rows(model.n_features_in_)
+    with row_bar("sampling", lambda: n_samples) as done:
+        for start in range(0, n_samples, step):
+            n_rows = min(step, n_samples - start)
+            yield model.sample(n_rows, random_state=seed)
+            done(n_rows)

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lbarn.cli.options import AsJson, Data, Header, Jobs, Model, Particles, Rows, Seed
-from lbarn.cli.terminal import check_input, check_output, say, show, show_json, slices, waiting
+from lbarn.cli.options import AsJson, Data, Header, Jobs, Model, Rows
+from lbarn.cli.terminal import check_input, check_output, say, show, show_bytes, writing_rows
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
 
 __all__ = ["score"]
 
@@ -17,46 +28,69 @@ def score(
     data: Data,
     mean: Annotated[bool, typer.Option("--mean", help="Print the mean and its standard error only.")] = False,
     out: Rows = None,
-    random_state: Seed = None,
-    n_particles: Particles = 1000,
     n_jobs: Jobs = -1,
     header: Header = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the log-likelihood of every row, in nats.
 
-    Where cells are missing, it is that of those that are there.
+    If cells are missing, it is that of those that are there.
 
     \b
     lbarn score model.lbarn test.csv --mean
     lbarn score model.lbarn test.csv > scores.txt
     lbarn score model.lbarn test.csv --json | jq .mean
     """
-    check_output(out)
     check_input(model, data)
-    import numpy as np
+    check_output(out, model, data, is_table=True)
+    from lbarn.cli.data import incomplete, input_rows, open_model
 
-    from lbarn.cli.openedmodel import OpenedModel, write
-
-    opened = OpenedModel.open(model, n_jobs)
-    rows, incomplete = opened.rows(data, header)
-    scores = np.empty(len(incomplete))
-    seed = np.random.RandomState(random_state)
-    with waiting("scoring", len(scores)) as done:
-        for part in slices(len(scores), 10_000):
-            some, holes, found = rows[part], incomplete[part], scores[part]
-            if not holes.all():
-                found[~holes] = opened.network.score_samples(some[~holes])
-            if holes.any():
-                found[holes] = opened.network.log_marginal(some[holes], n_particles=n_particles, random_state=seed)
-            done(len(holes))
-    average, error = float(scores.mean()), float(scores.std(ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else None
-    summary = {"rows": len(scores), "mean": average, "standard_error": error}
-    line = f"mean {average:.4f}" + ("" if error is None else f" +- {error:.4f}") + f" nats, {len(scores):,} rows"
+    opened = open_model(model, n_jobs, data)
+    total, has_gaps = _Mean(), False
+    with input_rows(data, header, opened, "scoring") as rows, _output(out, mean, as_json) as write:
+        for batch in rows:
+            scores = opened.score_samples(batch)
+            write(scores)
+            total.add(scores)
+            has_gaps = has_gaps or bool(incomplete(batch).any())
+    error = total.standard_error()
     if as_json:
-        show_json(summary if mean else {**summary, "log_likelihood": scores.tolist()})
-    elif mean:
-        show(line)
+        summary = json.dumps({"rows": total.n, "mean": total.mean, "standard_error": error})
+        show_bytes(f"{summary if mean else f'], {summary[1:]}'}\n".encode())
     else:
-        write(out, scores[:, None])
-        say(line)
+        line = f"mean {total.mean:.4f}" + ("" if error is None else f" +- {error:.4f}") + f" nats, {total.n:,} rows"
+        (show if mean else say)(line)
+    if has_gaps:
+        say("lbarn: note: some rows have missing cells: their score is the log-likelihood of the others")
+
+
+@contextmanager
+def _output(out: str | None, mean: bool, as_json: bool) -> Iterator[Callable[[Floats], None]]:
+    """Takes the scores of some rows after the other."""
+    if as_json and not mean:
+        opening = iter(['{"log_likelihood": ['])
+        yield lambda scores: show_bytes((next(opening, ", ") + json.dumps(scores.tolist())[1:-1]).encode())
+    elif as_json or mean:
+        yield lambda scores: None
+    else:
+        with writing_rows(out, None) as output:
+            yield lambda scores: output.write(scores[:, None])
+
+
+@dataclass
+class _Mean:
+    """A mean, and how far it may be off, of numbers that come in parts."""
+
+    n: int = 0
+    mean: float = 0.0
+    _squares: float = 0.0  # of the distances from the mean, summed
+
+    def add(self, values: Floats) -> None:
+        n, mean = len(values), float(values.mean())
+        distance, total = mean - self.mean, self.n + n
+        self._squares += float(((values - mean) ** 2).sum()) + distance**2 * self.n * n / total
+        self.mean = mean if self.n == 0 else self.mean + distance * n / total
+        self.n = total
+
+    def standard_error(self) -> float | None:
+        return math.sqrt(self._squares / (self.n - 1)) / math.sqrt(self.n) if self.n > 1 else None

@@ -1,65 +1,58 @@
-"""What the command line says besides results: a progress bar for what takes long, and where results go."""
+"""What the command line prints, and where results go. Nothing reaches a terminal that could steer it."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import stat
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-__all__ = ["check_input", "check_output", "say", "show", "show_bytes", "show_json", "slices", "waiting", "writing"]
+if TYPE_CHECKING:
+    from lbarn._tables.output import TableOutput
 
-_PATIENCE = 2.0  # seconds without a bar
+__all__ = [
+    "check_input",
+    "check_output",
+    "printable",
+    "say",
+    "show",
+    "show_bytes",
+    "show_json",
+    "standard_output",
+    "writing",
+    "writing_rows",
+]
+
+_C1 = re.compile("[\x7f-\x9f]")  # control characters that JSON leaves as they are
+
+
+def printable(text: str) -> str:
+    """The text with line breaks, and every other character that a terminal would obey or hide written as an escape."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 def say(text: str) -> None:
     """One line to standard error, whatever the text."""
-    line = " ".join(text.split())
-    print("".join(c if c.isprintable() else "?" for c in line), file=sys.stderr, flush=True)
+    line = printable(" ".join(text.split()))
+    encoding = sys.stderr.encoding or "utf-8"
+    print(line.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
 
 
 def show(text: str) -> None:
     """A result, to standard output; what the terminal cannot show is escaped."""
-    show_bytes(f"{text}\n".encode(sys.stdout.encoding, "backslashreplace"))
+    show_bytes(f"{printable(text)}\n".encode(sys.stdout.encoding, "backslashreplace"))
 
 
 def show_json(value: Any) -> None:
-    show(json.dumps(value, ensure_ascii=False))
-
-
-def slices(n: int, step: int) -> Iterator[slice]:
-    """0..n, ``step`` at a time: between them a bar can move."""
-    for start in range(0, n, step):
-        yield slice(start, min(start + step, n))
-
-
-@contextmanager
-def waiting(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A bar that appears after two seconds where standard error is a terminal; call the function with rows done."""
-    if not sys.stderr.isatty():
-        yield lambda rows: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = [TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()]
-    if total is not None:
-        columns += [TextColumn("left"), TimeRemainingColumn()]
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task(what, total=total)
-    timer = threading.Timer(_PATIENCE, bar.start)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield lambda rows: bar.advance(task, rows)
-    finally:
-        timer.cancel()
-        timer.join()
-        bar.stop()
+    """A result as JSON, which has escapes of its own."""
+    text = json.dumps(value, ensure_ascii=False)
+    text = _C1.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    show_bytes(f"{text}\n".encode(sys.stdout.encoding, "backslashreplace"))
 
 
 def check_input(*names: str | None) -> None:
@@ -76,17 +69,43 @@ def check_input(*names: str | None) -> None:
             raise PermissionError(f"{name}: cannot be read (Permission denied)")
 
 
-def check_output(name: str | None) -> None:
-    """Refuse a place where nothing can be written before any work is done."""
+def check_output(name: str | None, *inputs: str | None, is_table: bool = False) -> None:
+    """Refuse a place where nothing can be written, or that is read from, before any work is done."""
     if name is None:
         return
     path = Path(name)
-    if path.is_dir():
+    try:
+        place: os.stat_result | None = os.stat(path)
+    except FileNotFoundError:
+        place = None
+    except OSError as error:
+        raise ValueError(f"{name}: cannot be written ({error.strerror or error})") from error
+    if place is not None and stat.S_ISDIR(place.st_mode):
         raise ValueError(f"{name}: is a folder; name a file in it")
     if not path.parent.is_dir():
         raise ValueError(f"{name}: cannot be written, {path.parent} is not a folder")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
+    if not os.access(path if place else path.parent, os.W_OK):
         raise ValueError(f"{name}: cannot be written (Permission denied)")
+    if place is not None and stat.S_ISREG(place.st_mode):
+        for source in inputs:
+            if source is not None and _is_at(source, place):
+                raise ValueError(f"{name}: the result would replace what is read ({source}); name another file by -o")
+    if is_table:
+        from lbarn._tables.files import ending_of
+
+        ending_of(name)
+
+
+def _is_at(source: str, place: os.stat_result) -> bool:
+    try:
+        found = os.fstat(sys.stdin.fileno()) if source == "-" else os.stat(source)
+    except (OSError, ValueError, AttributeError):  # a data set; standard input that is closed
+        return False
+    return os.path.samestat(found, place)
+
+
+def standard_output() -> BinaryIO:
+    return sys.stdout.buffer
 
 
 def show_bytes(content: bytes) -> None:
@@ -94,7 +113,18 @@ def show_bytes(content: bytes) -> None:
     with writing(None):
         rest = memoryview(content)
         while rest:  # an unbuffered stream (python -u) may take a part only, and not say so
-            rest = rest[sys.stdout.buffer.write(rest) :]
+            rest = rest[standard_output().write(rest) :]
+
+
+@contextmanager
+def writing_rows(out: str | None, names: Sequence[str] | None) -> Iterator[TableOutput]:
+    """Where rows go: a file, or standard output as CSV."""
+    from lbarn._tables.output import csv_to, writing_table
+
+    if out is None and names is not None and sys.stdout.isatty():
+        names = [printable(name) for name in names]
+    with writing(out), csv_to(standard_output(), names) if out is None else writing_table(out, names) as output:
+        yield output
 
 
 @contextmanager
@@ -105,8 +135,10 @@ def writing(name: str | None) -> Iterator[None]:
         if name is None:
             sys.stdout.flush()
     except OSError as error:
+        if error.errno is None:  # not the system's
+            raise
         if name is None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left has nowhere to go
         if isinstance(error, BrokenPipeError):
             sys.exit(128 + 13)  # as of a program that SIGPIPE has ended
-        raise ValueError(f"{name or 'standard output'}: cannot be written ({error.strerror or error})") from error
+        raise OSError(f"{name or 'standard output'}: cannot be written ({error.strerror or error})") from error

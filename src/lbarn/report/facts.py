@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.utils import check_random_state
 
+from lbarn._models.calibration import Calibration, CalibrationTally, cells, completed
 from lbarn._models.density import Density
 from lbarn._models.ensemble import LBARNEnsemble
 from lbarn._models.lbarn import LBARN
 from lbarn._tables.table import Table, read_like, read_table, take_rows
 from lbarn.baselines.mixture import BernoulliMixture
-from lbarn.inspection import Calibration, CalibrationTally, cells, completed
 from lbarn.plots.columns import column_names
 from lbarn.plots.graph import strongest_pairs
 from lbarn.plots.samples import nearest_rows

@@ -336,7 +336,7 @@ def _samples(facts: Facts) -> Content:
         "comparisons": _frequencies(facts),
     }
     if facts.shape is None and facts.named and len(facts.names) <= _TABLE_COLUMNS:
-        shown = (found.shown | found.nearest).any(axis=0)
+        used = np.any(found.shown | found.nearest, axis=0).tolist()
         content["table"] = {
             "headings": [f"row {number:,}" for number in found.nearest_numbers.tolist()],
             "lines": [
@@ -348,11 +348,11 @@ def _samples(facts: Facts) -> Content:
                     ],
                 }
                 for j, name in enumerate(facts.names)
-                if shown[j]
+                if used[j]
             ],
         }
         content["legend"] = "Each sample is followed by the row nearest to it; values that differ are marked." + (
-            "" if shown.all() else " Columns that are 0 in all of them are left out."
+            "" if all(used) else " Columns that are 0 in all of them are left out."
         )
         return content
     height = 0.2 + 2 * (_WIDTH - 0.9) / n * facts.shape[0] / facts.shape[1] if facts.shape else 2.4

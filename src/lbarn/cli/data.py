@@ -1,0 +1,158 @@
+"""What commands read: a model, and rows for it, a batch at a time."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from lbarn import load
+from lbarn._models.density import Density
+from lbarn._tables.files import Rows, TableFile, open_table
+from lbarn._training.progress import bar
+from lbarn.cli.terminal import say
+from lbarn.errors import ModelFileError, NotBinaryError, TableFileError
+
+__all__ = [
+    "InputRows",
+    "about",
+    "batch_rows",
+    "incomplete",
+    "input_rows",
+    "names_of",
+    "open_input",
+    "open_model",
+    "row_bar",
+    "stacked",
+    "tell_notes",
+]
+
+_BATCH_VALUES = 4_000_000
+_PATIENCE = 2.0  # seconds without a bar
+
+
+def open_model(path: str, n_jobs: int, data: str | None = None) -> Density:
+    """The model in a file; ``data`` is what the command was given besides."""
+    try:
+        model = load(path)
+    except ModelFileError:
+        if data is not None and data.endswith(".lbarn") and not path.endswith(".lbarn"):
+            raise ValueError(f"{path}: is not a model; the model comes first, then the data ({data})") from None
+        raise
+    if not isinstance(model, Density):
+        raise ValueError(f"{path}: holds an {type(model).__name__}; this command takes LBARN and LBARNEnsemble")
+    model.set_params(n_jobs=n_jobs)
+    return model
+
+
+def batch_rows(n_columns: int, most: int = 10_000) -> int:
+    """How many rows are looked at together."""
+    return max(1, min(most, max(100, _BATCH_VALUES // n_columns)))
+
+
+def names_of(model: Density) -> list[str] | None:
+    """Those of a model's columns, None if they are merely numbered."""
+    names = model.table_format_.feature_names
+    return None if names is None else names.tolist()
+
+
+def open_input(data: str, header: bool | None, model: Density) -> TableFile:
+    """The table in a file, of which columns that the model does not know are left out."""
+    names = names_of(model)
+    table = open_table(data, header=header, n_columns=model.n_features_in_, columns=names)
+    if names is None:
+        table.names = None  # columns go by position
+    tell_notes(table)
+    return table
+
+
+def tell_notes(table: TableFile) -> None:
+    """How a file was read, if that needs a word."""
+    for note in table.notes:
+        say(f"lbarn: note: {note}")
+
+
+class InputRows:
+    """The rows of a file in batches; errors about them name the file, and the row in it."""
+
+    def __init__(self, table: TableFile, n_rows: int, done: Callable[[int], None]) -> None:
+        self.table = table
+        self.start = 0  # of the batch that is being looked at
+        self.n_rows = 0  # that have been read
+        self._size, self._done = n_rows, done
+
+    def __iter__(self) -> Iterator[Rows]:
+        for rows in self.table.batches(self._size):
+            self.start, self.n_rows = self.n_rows, self.n_rows + rows.shape[0]
+            yield rows
+            self._done(rows.shape[0])
+
+    def complete(self) -> Iterator[Rows]:
+        """The same; a missing cell is an error."""
+        for rows in self:
+            holes = incomplete(rows)
+            if holes.any():
+                where = self.table.row(self.start + int(holes.argmax()))
+                raise TableFileError(
+                    f"{where} has missing cells; complete rows are needed here: lbarn impute fills them"
+                )
+            yield rows
+
+
+@contextmanager
+def input_rows(data: str, header: bool | None, model: Density, doing: str, most: int = 10_000) -> Iterator[InputRows]:
+    """Rows for a model, with a bar for those that are done."""
+    with open_input(data, header, model) as table, row_bar(doing, table.expected_rows) as done:
+        rows = InputRows(table, batch_rows(table.n_columns, most), done)
+        with about(table, rows):
+            yield rows
+
+
+@contextmanager
+def row_bar(doing: str, expected: Callable[[], int | None] = lambda: None) -> Iterator[Callable[[int], None]]:
+    """A bar that counts rows, if somebody looks and it takes long."""
+    is_shown = sys.stderr.isatty()
+    with bar(doing, expected() if is_shown else None, shown=is_shown, patience=_PATIENCE) as done:
+        yield done
+
+
+@contextmanager
+def about(table: TableFile, rows: InputRows | None = None) -> Iterator[None]:
+    """Errors name the file, the row in it, and what to do on the command line."""
+    try:
+        yield
+    except NotBinaryError as error:
+        where = table.row((rows.start if rows else 0) + error.row)
+        raise ValueError(
+            f"{table.name}: {error.column} holds {error.value!r} in {where}; LBARN takes 0 and 1 only: "
+            "lbarn fit --binarize sets a threshold"
+        ) from error
+    except ValueError as error:
+        text = str(error)
+        raise ValueError(text if text.startswith(f"{table.name}: ") else f"{table.name}: {text}") from error
+
+
+def incomplete(rows: Rows) -> NDArray[np.bool_]:
+    """Which rows have missing cells."""
+    if sp.issparse(rows):
+        return np.isnan(np.asarray(abs(rows).sum(axis=1), float)).ravel()
+    if isinstance(rows, np.ndarray):
+        return np.asarray(np.isnan(rows).any(axis=1)) if rows.dtype.kind == "f" else np.zeros(len(rows), bool)
+    found = np.zeros(rows.num_rows, bool)
+    for column in rows.columns:
+        if column.null_count or pa.types.is_floating(column.type):
+            found |= pc.is_null(column, nan_is_null=True).to_numpy()
+    return found
+
+
+def stacked(above: Rows, below: Rows) -> Rows:
+    """The rows of two batches of a file."""
+    if isinstance(above, pa.Table):
+        return pa.concat_tables([above, below], promote_options="permissive")
+    return sp.vstack([above, below], format="csr") if sp.issparse(above) else np.concatenate([above, below])
