@@ -96,17 +96,12 @@ def _weights(content: Content, tensors: Tensors, rng: random.Random) -> None:
 
 def _deep_tree(content: Content, tensors: Tensors, rng: random.Random) -> None:
     """One tree that splits its last leaf again and again, or its first."""
-    prefix = (
-        rng.choice([name for name in tensors if name.endswith("splits")] or ["splits"])
-        .rpartition("tree_")[0]
-        .removesuffix("splits")
-    )
+    networks = [name.removesuffix("tree_counts") for name in tensors if name.endswith("tree_counts")]
+    prefix = rng.choice(networks or [""])
     needed = [prefix + name for name in ("tree_counts", "tree_splits", "splits", "gains", "values")]
-    if not all(name in tensors for name in needed) or not len(tensors[needed[1]]):
+    if not networks or tensors[needed[0]][-1] == 0:
         return _numbers(content, tensors, rng)
     counts, sizes, splits, gains, values = (tensors[name] for name in needed)
-    if counts[-1] == 0:
-        return _numbers(content, tensors, rng)
     tree = int(counts[:-1].sum())
     first, old = int(sizes[:tree].sum()), int(sizes[tree])
     n = rng.choice([900, 1100, 5000, 65_534])

@@ -19,6 +19,7 @@ from safetensors.numpy import save_file
 
 import lbarn
 from lbarn import LBARN, ModelFileError
+from lbarn.baselines import IndependentBits
 from mutations import mutate_bytes, mutate_meaning, put_together, take_apart
 from networks import assert_same_network, quick, rows, still_rising
 
@@ -283,6 +284,15 @@ def test_a_file_does_not_say_how_many_threads_there_are(path: Path, saved: bytes
     assert not content["parameters"].keys() & LBARN.run_time_parameters()
     path.write_bytes(put_together(changed_description(content, "parameters.n_jobs", 100_000), tensors))
     assert lbarn.load(path).n_jobs is None
+
+
+@pytest.mark.parametrize("threshold", ["inf", "nan", [1], 10**400], ids=repr)
+def test_a_threshold_of_independent_bits_is_a_number(path: Path, threshold: Any) -> None:
+    IndependentBits().fit(X).save(path)
+    content, tensors = take_apart(path.read_bytes())
+    path.write_bytes(put_together({**content, "binarize": threshold}, tensors))
+    with pytest.raises(ModelFileError, match="its description does not make sense"):
+        lbarn.load(path)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import gzip
 import io
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +93,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
             output.write(X)
             raise RuntimeError
 
-    with pytest.raises(RuntimeError):
-        fail()
+    pytest.raises(RuntimeError, fail)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
@@ -308,17 +308,13 @@ def test_remarks_in_parquet_that_are_not_of_pandas_do_no_harm(remark: str, tmp_p
     assert read(tmp_path / "a.parquet")[1] == ("a", "__index_level_0__")
 
 
-def test_every_damaged_byte_of_a_parquet_file_is_harmless_or_one_clear_error(tmp_path: Path) -> None:
+def test_a_damaged_byte_of_a_parquet_file_is_harmless_or_one_clear_error(tmp_path: Path) -> None:
     path = written(tmp_path / "a.parquet", X, NAMES)
     content = path.read_bytes()
-    refused = 0
     for at in range(0, len(content), 7):
         path.write_bytes(content[:at] + bytes([content[at] ^ 0x55]) + content[at + 1 :])
-        try:
-            read(path)
-        except (TableFileError, ValueError):
-            refused += 1
-    assert refused
+        with suppress(TableFileError), open_table(str(path)) as table:
+            table.read()
 
 
 def test_a_cut_off_parquet_file_is_one_clear_error(tmp_path: Path) -> None:

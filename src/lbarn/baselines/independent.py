@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -123,6 +124,8 @@ def _from_parts(header: dict[str, Any], tensors: Tensors) -> IndependentBits:
     with modelfile.sensible():
         table_format = TableFormat.from_json(header["columns"], len(log_odds))
         threshold = header.get("binarize")
+        if isinstance(threshold, str) or (threshold is not None and not math.isfinite(threshold)):
+            raise ValueError(f"the binarize asked for is {threshold!r}")
         model = IndependentBits(binarize=None if threshold is None else float(threshold))
     return model.restored(table_format, log_odds)
 
