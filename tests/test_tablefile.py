@@ -93,7 +93,8 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
             output.write(X)
             raise RuntimeError
 
-    pytest.raises(RuntimeError, fail)
+    with pytest.raises(RuntimeError):
+        fail()
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
