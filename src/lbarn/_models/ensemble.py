@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -204,6 +205,7 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
 
     # ------------------------------------------------------------------ select and refit
 
+    @all_or_nothing
     def select(self, method: str) -> LBARNEnsemble:
         """Choose the numbers of trees of all members again, by any of the selections, from the same training run.
 
@@ -211,16 +213,16 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
         and keeps the weights it had.
         """
         check_is_fitted(self)
-        for member in self.members_:
-            member.select(method)
+        self.members_ = [copy(member).select(method) for member in self.members_]
         self._mix(self._found_weights())
         return self
 
+    @all_or_nothing
     def refit_leaves(self, X: Any, *, sample_weight: ArrayLike | None = None) -> LBARNEnsemble:
         """Renew the leaf values of all members on ``X``, as ``LBARN.refit_leaves`` does; the weights stay."""
         check_is_fitted(self)
-        for member in self.members_:
-            member.set_params(n_jobs=self.n_jobs).refit_leaves(X, sample_weight=sample_weight)
+        own = [copy(member).set_params(n_jobs=self.n_jobs) for member in self.members_]
+        self.members_ = [member.refit_leaves(X, sample_weight=sample_weight) for member in own]
         self._mix(self.weights_)
         return self
 

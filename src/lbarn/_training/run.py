@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -161,6 +162,8 @@ def train_run(
         before.check_continues(own, parameters.max_iter)
         seed = before.seed
     store = None if checkpoint is None else Checkpoint(checkpoint, own, seed)
+    if store is not None and store.seed != seed and before is None and isinstance(parameters.random_state, Integral):
+        raise CheckpointError(f"{checkpoint} is damaged: its seed is not that of random_state; choose an empty folder")
     if store is not None and store.seed != seed and before is not None:
         raise CheckpointError(
             f"{checkpoint} was begun with another seed than the fit that warm_start=True continues; choose an empty folder"
