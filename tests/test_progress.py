@@ -105,7 +105,7 @@ def test_callbacks_are_told_of_the_end_of_a_fit_that_fails(monkeypatch: pytest.M
     def fail(*args: Any, **kwargs: Any) -> None:
         raise OSError("no")
 
-    monkeypatch.setattr("lbarn._training.jobs._train", fail)
+    monkeypatch.setattr("lbarn._training.run._train", fail)
     recorder = Recorder()
     with pytest.raises(OSError, match="no"):
         LBARN(**PARAMETERS).set_callbacks(recorder).fit(linked_rows(*SHAPE))

@@ -220,14 +220,21 @@ def tree_lines(node: dict[str, Any]) -> Iterator[str]:
     if "value" in node:
         yield f"always: {node['value']:+.4f}"
         return
-    for bit, branch in ((1, node["one"]), (0, node["zero"])):
+    waiting = _branches(node, 0)  # no recursion: a tree may be as deep as it has leaves
+    while waiting:
+        condition, branch, depth = waiting.pop()
         if "value" in branch:
-            yield f"{node['column']} = {bit}: {branch['value']:+.4f}"
+            yield f"{'    ' * depth}{condition}: {branch['value']:+.4f}"
         elif "leaves" in branch:
-            yield f"{node['column']} = {bit}: {branch['leaves']:,} more leaves"
+            yield f"{'    ' * depth}{condition}: {branch['leaves']:,} more leaves"
         else:
-            yield f"{node['column']} = {bit}"
-            yield from (f"    {line}" for line in tree_lines(branch))
+            yield f"{'    ' * depth}{condition}"
+            waiting += _branches(branch, depth + 1)
+
+
+def _branches(node: dict[str, Any], depth: int) -> list[tuple[str, dict[str, Any], int]]:
+    """What to write next, last first."""
+    return [(f"{node['column']} = {bit}", node[side], depth) for bit, side in ((0, "zero"), (1, "one"))]
 
 
 def lines(found: dict[str, Any]) -> Iterator[str]:
