@@ -124,7 +124,7 @@ def open_table(
     ...     table.names
     ...     table.read().to_pydict()
     ('tax', 'school')
-    {'tax': [0, 1], 'school': [1, None]}
+    {'tax': [False, True], 'school': [True, None]}
     """
     wanted = _Wanted(columns, tuple(drop))
     if name == "-":

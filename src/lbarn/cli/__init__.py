@@ -36,15 +36,18 @@ def main() -> None:
     try:
         from lbarn.cli.app import run
 
-        status = run()
+        status, why = run()
     except BaseException:
         if interrupts.first is None:
             raise
-        status = _INTERRUPTED
-    if interrupts.first is not None:
+    if interrupts.first is not None:  # whatever has become of the exception: imports make other ones of it
         _leave()
     if signal.getsignal(signal.SIGINT) is interrupts:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the work is done
+    if why is not None:
+        from lbarn.cli.terminal import say
+
+        say(f"lbarn: {why}")
     sys.exit(status)
 
 

@@ -16,7 +16,7 @@ from lbarn.cli.inspect import inspect
 from lbarn.cli.report import report
 from lbarn.cli.sample import sample
 from lbarn.cli.score import score
-from lbarn.cli.terminal import say, show
+from lbarn.cli.terminal import show
 
 __all__ = ["app", "run"]
 
@@ -50,22 +50,18 @@ def _lbarn(
         show(context.get_help())
 
 
-def run() -> Any:
-    """The exit code of the command that the arguments name."""
+def run() -> tuple[Any, str | None]:
+    """The exit code of the command that the arguments name, and what was wrong, if anything was."""
     warnings.simplefilter("ignore")  # what a user should know is said in the terms of the command line
     try:
-        return app(prog_name="lbarn", standalone_mode=False)
+        return app(prog_name="lbarn", standalone_mode=False), None
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
-        return _refuse(error.format_message() + (f" (see {context.command_path} --help)" if context else ""))
+        why = error.format_message() + (f" (see {context.command_path} --help)" if context else "")
     except ImportError as error:
-        return _refuse(str(error) if "pip install" in str(error) else f"{error}; pip install 'lbarn[all]'")
+        why = str(error) if "pip install" in str(error) else f"{error}; pip install 'lbarn[all]'"
     except MemoryError as error:
-        return _refuse(f"not enough memory ({error})")
+        why = f"not enough memory ({error})"
     except (ValueError, OSError, OverflowError) as error:
-        return _refuse(str(error))
-
-
-def _refuse(why: str) -> int:
-    say(f"lbarn: {why}")
-    return 2
+        why = str(error)
+    return 2, why

@@ -100,7 +100,7 @@ class InputRows:
             if holes.any():
                 where = self.table.row(self.start + int(holes.argmax()))
                 raise TableFileError(
-                    f"{where} has missing cells; complete rows are needed here: lbarn impute fills them"
+                    f"{self.table.name}: {where} has missing cells; complete rows are needed here: lbarn impute fills them"
                 )
             yield rows
 
@@ -129,13 +129,14 @@ def about(table: TableFile, rows: InputRows | None = None) -> Iterator[None]:
         yield
     except NotBinaryError as error:
         where = table.row((rows.start if rows else 0) + error.row)
-        raise ValueError(
+        raise TableFileError(
             f"{table.name}: {error.column} holds {error.value!r} in {where}; LBARN takes 0 and 1 only: "
             "lbarn fit --binarize sets a threshold"
         ) from error
+    except TableFileError:
+        raise  # it names its file
     except ValueError as error:
-        text = str(error)
-        raise ValueError(text if text.startswith(f"{table.name}: ") else f"{table.name}: {text}") from error
+        raise TableFileError(f"{table.name}: {error}") from error
 
 
 def incomplete(rows: Rows) -> NDArray[np.bool_]:
