@@ -15,6 +15,7 @@
 #include "bits.hpp"
 #include "booster.hpp"
 #include "entropy.hpp"
+#include "evaluate.hpp"
 #include "kernels.hpp"
 #include "logistic.hpp"
 #include "require.hpp"
@@ -204,6 +205,23 @@ New1<int32_t> log_odds_of(const Array2<uint64_t>& columns, size_t n_rows, const 
   return give<New1<int32_t>>(std::move(result), {n_rows});
 }
 
+void check_index(const Array1<int32_t>& index, size_t n_rows) {
+  for (size_t i = 0; i < index.shape(0); ++i)
+    require(index.data()[i] >= 0 && static_cast<size_t>(index.data()[i]) < n_rows, "index: no such row");
+}
+
+New1<int32_t> log_odds_of_some(const Array2<uint8_t>& rows, const Array1<int32_t>& index, const BoundTrees& trees) {
+  const Rows r = rows_of(rows);
+  require(trees.n_features <= 8 * r.stride, "a split uses a column that is not there");
+  check_index(index, r.count);
+  std::vector<int32_t> result;
+  {
+    nb::gil_scoped_release released;
+    result = log_odds_at(r, index.data(), index.shape(0), trees.view);
+  }
+  return give(std::move(result));
+}
+
 New1<int64_t> log_likelihoods(const Array1<int32_t>& log_odds, const Array1<uint64_t>& target) {
   const size_t n = log_odds.shape(0);
   require(target.shape(0) * 64 >= n, "target: too few bits");
@@ -227,6 +245,19 @@ New2<uint64_t> transposed(const Array2<uint8_t>& rows, size_t n_columns) {
   {
     nb::gil_scoped_release released;
     transpose(r, n_columns, out.data());
+  }
+  return give<New2<uint64_t>>(std::move(out), {n_columns, words});
+}
+
+New2<uint64_t> taken(const Array2<uint8_t>& rows, const Array1<int32_t>& index, size_t n_columns) {
+  const Rows r = rows_of(rows);
+  require(n_columns <= 8 * r.stride, "rows: fewer columns than asked for");
+  check_index(index, r.count);
+  const size_t words = column_words(index.shape(0));
+  std::vector<uint64_t> out(n_columns * words);
+  {
+    nb::gil_scoped_release released;
+    take_columns(r, index.data(), index.shape(0), n_columns, out.data());
   }
   return give<New2<uint64_t>>(std::move(out), {n_columns, words});
 }
@@ -343,11 +374,13 @@ NB_MODULE(_core, m) {
   m.def("choose_simd_path", &choose_kernels, "name"_a);
   m.def("column_words", &column_words, "n_rows"_a);
   m.def("transpose", &transposed, "rows"_a, "n_columns"_a);
+  m.def("take_columns", &taken, "rows"_a, "index"_a, "n_columns"_a);
   m.def("boost", &boost_rows, "train"_a, "valid"_a, "position"_a, "parameters"_a, "seed"_a, "start"_a, "cancel"_a);
   m.def("refit", &refit_trees, "rows"_a, "position"_a, "trees"_a, "parameters"_a, "n_start"_a, "start_rate"_a,
         "cancel"_a);
   m.def("curve", &curve_of, "rows"_a, "position"_a, "trees"_a, "cancel"_a);
   m.def("log_odds", &log_odds_of, "columns"_a, "n_rows"_a, "trees"_a);
+  m.def("log_odds_at", &log_odds_of_some, "rows"_a, "index"_a, "trees"_a);
   m.def("log_likelihoods", &log_likelihoods, "log_odds"_a, "target"_a);
   m.def("probabilities", &probabilities, "log_odds"_a);
   m.def("histogram", &histogram_of, "rows"_a, "index"_a, "digits"_a, "n_columns"_a = nb::none());

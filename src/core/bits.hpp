@@ -67,4 +67,7 @@ class Predictors {
 // Writes the first `columns` columns of `rows` into `out`, which holds columns * column_words(rows.count) zeroed words.
 void transpose(const Rows& rows, size_t columns, uint64_t* out);
 
+// The same for rows index[0..count) alone: `out` holds columns * column_words(count) zeroed words.
+void take_columns(const Rows& rows, const int32_t* index, size_t count, size_t columns, uint64_t* out);
+
 }  // namespace lbarn

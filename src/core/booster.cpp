@@ -5,7 +5,6 @@
 
 #include "fixed_point.hpp"
 #include "leaves.hpp"
-#include "logistic.hpp"
 #include "require.hpp"
 
 namespace lbarn {
@@ -157,14 +156,6 @@ Curve curve(const WeightedRows& rows, size_t position, const TreesView& trees, c
     curve.push_back(walker.mean(walker.advance_score(tree.values)));
   }
   return curve;
-}
-
-std::vector<int32_t> log_odds(const Columns& columns, const TreesView& trees) {
-  std::vector<int32_t> sums(columns.padded_rows());
-  kernels().add_trees(columns, trees, sums.data());
-  if (trees.limit < kNoLimit)
-    for (int32_t& sum : sums) sum = clamped(sum, trees.limit);
-  return sums;
 }
 
 }  // namespace lbarn

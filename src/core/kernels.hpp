@@ -37,6 +37,12 @@ constexpr size_t slot_of_feature(size_t feature) {
   return feature / 128 * 128 + feature % 4 * 32 + feature / 4 % 2 * 16 + feature / 8 % 16;
 }
 
+// 64 rows of four words each. Transposed, bit r of word[c][lane] is what bit c of word[r][lane] was.
+constexpr size_t kBlockLanes = 4;
+struct BitBlock {
+  alignas(64) uint64_t word[64][kBlockLanes];
+};
+
 struct BestSplit {
   double gain = 0.0;
   uint32_t feature = 0;
@@ -111,8 +117,12 @@ struct Kernels {
   QuantisedTotals (*quantise)(size_t rows, const int32_t* g, const int32_t* h, int32_t max_g, int32_t max_h,
                               const Quantiser& how, uint16_t* const* planes, uint64_t* active);
 
-  // Adds the trees' values to the log-odds of all rows, padding included; their limit is not looked at.
+  // Adds the trees' values to the log-odds of all rows, padding included; their limit is not looked at. Columns may
+  // have any number of words here.
   void (*add_trees)(const Columns& columns, const TreesView& trees, int32_t* log_odds);
+
+  // Transposes the four 64 x 64 bit matrices, in place.
+  void (*transpose_block)(BitBlock& block);
 };
 
 // The path in use: the fastest that this machine has, or the one named by LBARN_SIMD (avx2, neon, portable).

@@ -138,32 +138,32 @@ LBARN_TARGET size_t list_rows(const uint64_t* mask, size_t words, uint32_t* out)
 constexpr size_t kMaxPlanes = 16;
 constexpr size_t kStackLeaves = 256;
 
-// The leaf of each of one block's rows. `masks` has room for a block of words per leaf.
-LBARN_TARGET LBARN_INLINE void assign_block(const uint64_t* columns, size_t column_words, const Tree& tree,
+// The leaf of each of the rows in kWords words. `masks` has room for so many words per leaf.
+template <size_t kWords>
+LBARN_TARGET LBARN_INLINE void assign_words(const uint64_t* columns, size_t column_words, const Tree& tree,
                                             uint64_t* masks, uint16_t* leaf) {
-  std::fill(masks, masks + kBlockWords, ~uint64_t{0});
+  std::fill(masks, masks + kWords, ~uint64_t{0});
   for (size_t k = 0; k < tree.n_splits; ++k) {
-    uint64_t* zeros = masks + tree.splits[k].leaf * kBlockWords;
-    uint64_t* ones = masks + (k + 1) * kBlockWords;
+    uint64_t* zeros = masks + tree.splits[k].leaf * kWords;
+    uint64_t* ones = masks + (k + 1) * kWords;
     const uint64_t* column = columns + tree.splits[k].feature * column_words;
-    for (size_t w = 0; w < kBlockWords; ++w) {
+    for (size_t w = 0; w < kWords; ++w) {
       const uint64_t m = zeros[w], c = column[w];
       ones[w] = m & c;
       zeros[w] = m & ~c;
     }
   }
   // Bit p of a row's leaf index is set where the row is in any leaf whose index has that bit.
-  alignas(64) uint32_t planes[kMaxPlanes][kBlockRows / 32];
+  alignas(64) uint32_t planes[kMaxPlanes][2 * kWords];
   size_t n_planes = 0;
   for (; (tree.n_splits >> n_planes) != 0; ++n_planes) {
-    uint64_t plane[kBlockWords] = {};
+    uint64_t plane[kWords] = {};
     const size_t bit = size_t{1} << n_planes;
     for (size_t l = bit; l <= tree.n_splits; l = (l + 1) | bit)
-      for (size_t w = 0; w < kBlockWords; ++w) plane[w] |= masks[l * kBlockWords + w];
+      for (size_t w = 0; w < kWords; ++w) plane[w] |= masks[l * kWords + w];
     std::memcpy(planes[n_planes], plane, sizeof plane);
   }
-  for (size_t i = 0; i < kBlockRows / 32; ++i)
-    Isa::leaf_indices(planes[0] + i, kBlockRows / 32, n_planes, leaf + 32 * i);
+  for (size_t i = 0; i < 2 * kWords; ++i) Isa::leaf_indices(planes[0] + i, 2 * kWords, n_planes, leaf + 32 * i);
 }
 
 // Masks for the leaves of one block: on the stack where they fit.
@@ -182,7 +182,7 @@ class LeafMasks {
 LBARN_TARGET void assign_leaves(const Columns& columns, const Tree& tree, uint16_t* leaf) {
   LeafMasks masks(tree.n_splits + 1);
   for (size_t w = 0; w < columns.words; w += kBlockWords)
-    assign_block(columns.data + w, columns.words, tree, masks.data(), leaf + 64 * w);
+    assign_words<kBlockWords>(columns.data + w, columns.words, tree, masks.data(), leaf + 64 * w);
 }
 
 LBARN_TARGET void sum_leaves(const RowState& state, const uint16_t* leaf, size_t leaves, LeafSum* sums) {
@@ -341,23 +341,59 @@ LBARN_TARGET QuantisedTotals quantise(size_t rows, const int32_t* g, const int32
   return quantise_rows<double, 4>(rows, g, h, max_g, max_h, how, planes, active);
 }
 
+// Adds all trees to the rows in kWords words.
+template <size_t kWords>
+LBARN_TARGET LBARN_INLINE void add_to_words(const uint64_t* columns, size_t column_words, const TreesView& trees,
+                                            uint64_t* masks, int32_t* f) {
+  alignas(64) uint16_t leaf[64 * kWords];
+  for (size_t t = 0; t < trees.count; ++t) {
+    const Tree tree = trees.tree(t);
+    assign_words<kWords>(columns, column_words, tree, masks, leaf);
+    for (size_t r = 0; r < 64 * kWords; ++r) f[r] += tree.values[leaf[r]];
+  }
+}
+
 LBARN_TARGET void add_trees(const Columns& columns, const TreesView& trees, int32_t* log_odds) {
   size_t most_leaves = 1;
   for (size_t t = 0; t < trees.count; ++t) most_leaves = std::max(most_leaves, trees.tree(t).n_splits + 1);
   LeafMasks masks(most_leaves);
-  alignas(64) uint16_t leaf[kBlockRows];
-  for (size_t w = 0; w < columns.words; w += kBlockWords) {
-    int32_t* f = log_odds + 64 * w;
-    for (size_t t = 0; t < trees.count; ++t) {
-      const Tree tree = trees.tree(t);
-      assign_block(columns.data + w, columns.words, tree, masks.data(), leaf);
-      for (size_t r = 0; r < kBlockRows; ++r) f[r] += tree.values[leaf[r]];
+  size_t w = 0;
+  for (; w + 8 <= columns.words; w += 8)
+    add_to_words<8>(columns.data + w, columns.words, trees, masks.data(), log_odds + 64 * w);
+  for (; w + 4 <= columns.words; w += 4)
+    add_to_words<4>(columns.data + w, columns.words, trees, masks.data(), log_odds + 64 * w);
+  for (; w + 2 <= columns.words; w += 2)
+    add_to_words<2>(columns.data + w, columns.words, trees, masks.data(), log_odds + 64 * w);
+  if (w < columns.words) add_to_words<1>(columns.data + w, columns.words, trees, masks.data(), log_odds + 64 * w);
+}
+
+// Swaps, in every pair of rows kStep apart, the bits of the first that are outside `keep` with those of the second
+// that are inside.
+template <size_t kStep>
+LBARN_TARGET LBARN_INLINE void swap_halves(BitBlock& block, uint64_t keep) {
+  constexpr size_t kRun = kStep * kBlockLanes;
+  for (size_t first = 0; first < 64; first += 2 * kStep) {
+    uint64_t* a = block.word[first];
+    uint64_t* b = a + kRun;
+    for (size_t i = 0; i < kRun; ++i) {
+      const uint64_t t = (a[i] >> kStep ^ b[i]) & keep;
+      a[i] ^= t << kStep;
+      b[i] ^= t;
     }
   }
 }
 
+LBARN_TARGET void transpose_block(BitBlock& block) {
+  swap_halves<32>(block, 0x00000000FFFFFFFFULL);
+  swap_halves<16>(block, 0x0000FFFF0000FFFFULL);
+  swap_halves<8>(block, 0x00FF00FF00FF00FFULL);
+  swap_halves<4>(block, 0x0F0F0F0F0F0F0F0FULL);
+  swap_halves<2>(block, 0x3333333333333333ULL);
+  swap_halves<1>(block, 0x5555555555555555ULL);
+}
+
 constexpr Kernels kKernels = {Isa::kName, histogram, best_split,    split_mask, list_rows, assign_leaves,
-                              sum_leaves, advance,   advance_score, quantise,   add_trees};
+                              sum_leaves, advance,   advance_score, quantise,   add_trees, transpose_block};
 
 }  // namespace
 }  // namespace lbarn

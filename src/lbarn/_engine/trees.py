@@ -75,6 +75,10 @@ class Trees:
         """Log-odds of a 1 for every row of packed columns in network order, in units of 2^-20."""
         return _core.log_odds(columns, n_rows, self.core)
 
+    def log_odds_at(self, rows: NDArray[np.uint8], index: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The same for some rows of ``PackedBits.rows``, by their numbers; others cost nothing."""
+        return _core.log_odds_at(rows, index, self.core)
+
 
 def log_likelihoods(log_odds: NDArray[np.int32], target: NDArray[np.uint64]) -> NDArray[np.int64]:
     """log P(y) per row, in units of 2^-30, for the packed column ``target``."""
