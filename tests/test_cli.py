@@ -430,6 +430,36 @@ def test_ctrl_c_at_any_moment_is_one_line_and_130(command: str, folder: Folder) 
         assert not [path for path in folder.path.iterdir() if path.name.startswith(("long", "."))]
 
 
+DROPPED = """
+import lbarn.cli
+import lbarn.cli.app
+
+def run():
+    print("at work", flush=True)
+    while True:
+        try:
+            while True:
+                pass
+        except KeyboardInterrupt:
+            pass
+
+lbarn.cli.app.run = run
+lbarn.cli.main()
+"""
+
+
+def test_ctrl_c_ends_a_program_whose_libraries_drop_the_exception() -> None:
+    process = subprocess.Popen([sys.executable, "-c", DROPPED], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"at work\n"
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=DEADLINE)
+    finally:
+        process.kill()
+    assert (process.returncode, said) == (130, b"lbarn: interrupted\n")
+
+
 def test_ctrl_c_ends_a_command_that_waits_for_its_input(folder: Folder) -> None:
     process = subprocess.Popen(
         [EXECUTABLE, "score", folder.model, "-"],
