@@ -38,6 +38,12 @@ class Trees:
         return cls(np.zeros((0, 2), np.uint16), np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(1, np.int64))
 
     @classmethod
+    def constant(cls, log_odds: float) -> Trees:
+        """One tree of a single leaf."""
+        value = np.array([round(log_odds / LOG_ODDS_UNIT)], np.int32)
+        return cls(np.zeros((0, 2), np.uint16), np.zeros(0, np.float32), value, np.zeros(2, np.int64))
+
+    @classmethod
     def of_core(cls, trees: _core.Trees) -> Trees:
         return cls(trees.splits, trees.gains, trees.values, trees.offsets, trees.limit)
 
