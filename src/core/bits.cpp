@@ -65,8 +65,9 @@ void Predictors::append(const Columns& columns, size_t position) {
     start_[i * view_.stride + at / 8] |= static_cast<uint8_t>((column[i / 64] >> (i % 64) & 1) << (at % 8));
 }
 
-Predictors::Predictors(const Columns& columns, size_t position) {
+Predictors::Predictors(const Columns& columns, size_t position, const std::vector<uint8_t>& skip) {
   for (size_t j = 0; j < position; ++j) {
+    if (!skip.empty() && skip[j]) continue;
     const uint64_t* column = columns.column(j);
     size_t ones = 0;
     for (size_t w = 0; w < columns.words; ++w) ones += static_cast<size_t>(__builtin_popcountll(column[w]));

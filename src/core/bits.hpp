@@ -42,8 +42,8 @@ inline size_t column_words(size_t rows) { return (rows + kBlockRows - 1) / kBloc
 // others), close together, aligned, and nothing else.
 class Predictors {
  public:
-  // Those among the columns before `position`.
-  Predictors(const Columns& columns, size_t position);
+  // Those among the columns before `position`, but for those that `skip` marks.
+  Predictors(const Columns& columns, size_t position, const std::vector<uint8_t>& skip = {});
 
   // None yet, and room for so many; `append` adds a column of `columns`.
   static Predictors with_room(const Columns& columns, size_t capacity);

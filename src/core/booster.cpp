@@ -96,8 +96,10 @@ void boost(const WeightedRows& train, const WeightedRows& valid, size_t position
   size_t best_round = static_cast<size_t>(best - boosted.valid_curve.begin());
 
   const size_t patience = parameters.n_iter_no_change.value_or(0);
-  const Predictors predictors(train.columns, position);
-  Round round(k, training, predictors, parameters);
+  CellPredictors cells;
+  if (train.cells && fits_cells(parameters, training)) cells = CellPredictors(*train.cells, position);
+  const Predictors predictors(train.columns, position, cells.covered());
+  Round round(k, training, predictors, parameters, std::move(cells));
   int64_t headroom = headroom_after(trees.view());
   const LeafRule rule = rule_for(parameters, training);
 

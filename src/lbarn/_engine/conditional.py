@@ -80,8 +80,8 @@ class Boosting:
         return parameters
 
 
-def _rows(bits: Bits, weight: Weights) -> _core.WeightedRows:
-    return _core.WeightedRows(bits.columns, bits.n_rows, weight)
+def _rows(bits: Bits, weight: Weights, cells: _core.CellColumns | None = None) -> _core.WeightedRows:
+    return _core.WeightedRows(bits.columns, bits.n_rows, weight, cells)
 
 
 @dataclass(frozen=True)
@@ -133,12 +133,18 @@ class Conditional:
         *,
         weight: Weights = None,
         valid_weight: Weights = None,
+        cells: _core.CellColumns | None = None,
         seed: int = 0,
         cancel: _core.CancelFlag | None = None,
     ) -> Conditional:
-        """Boost ``how.max_iter`` rounds, or fewer where ``how.n_iter_no_change`` stops it."""
+        """Boost ``how.max_iter`` rounds, or fewer where ``how.n_iter_no_change`` stops it.
+
+        ``cells`` says which columns of ``train`` are intervals of cells. The result is the same without, but slower.
+        """
         untrained = cls.untrained(position)
-        return untrained.extend(train, valid, how, weight=weight, valid_weight=valid_weight, seed=seed, cancel=cancel)
+        return untrained.extend(
+            train, valid, how, weight=weight, valid_weight=valid_weight, cells=cells, seed=seed, cancel=cancel
+        )
 
     def extend(
         self,
@@ -148,11 +154,12 @@ class Conditional:
         *,
         weight: Weights = None,
         valid_weight: Weights = None,
+        cells: _core.CellColumns | None = None,
         seed: int = 0,
         cancel: _core.CancelFlag | None = None,
     ) -> Conditional:
         """More rounds, up to ``how.max_iter`` in all: the same result as one longer run."""
-        train_rows, valid_rows = _rows(train, weight), _rows(valid, valid_weight)
+        train_rows, valid_rows = _rows(train, weight, cells), _rows(valid, valid_weight)
         cancel = cancel or _core.CancelFlag()
         current, start = self, how.start()
         if start is not None and len(self.trees) == self.n_start:  # a start that is over has other trees behind it

@@ -7,12 +7,26 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from lbarn import _core
 from lbarn._engine.bits import PackedBits, PickedRows
 from lbarn._engine.codetree import UNKNOWN, Cells, Layout
 
 __all__ = ["TrainingData", "TrainingRows"]
 
 Weights = NDArray[np.float64] | None
+
+
+@dataclass(frozen=True)
+class NodeRows:
+    """The rows that one conditional is learned from."""
+
+    bits: PackedBits | PickedRows
+    weight: Weights
+    cells: _core.CellColumns | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return self.bits.n_rows
 
 
 @dataclass(frozen=True)
@@ -43,21 +57,42 @@ class TrainingRows:
     def n_columns(self) -> int:
         return self.bits.n_columns if self.cells is None else len(self.cells)
 
-    def at_node(self, layout: Layout, column: int, node: int) -> tuple[PackedBits | PickedRows, Weights]:
-        """The rows that reach a node of a column, and their weights.
+    def at_node(self, layout: Layout, column: int, node: int, cells: _core.CellColumns | None = None) -> NodeRows:
+        """The rows that reach a node of a column; ``cells`` are the ``cell_columns`` of all rows.
 
         A node that all rows reach has all of them: a row whose target is missing has no weight.
         """
         position = int(layout.first_bit[column]) + node
         if self.cells is None:
-            return self.bits, self.weight_for(position)
-        tree, cells = layout.columns[column], self.cells[column]
-        reached = (cells >= tree.low[node]) & (cells < tree.high[node])
+            return NodeRows(self.bits, self.weight_for(position))
+        tree, own = layout.columns[column], self.cells[column]
+        reached = (own >= tree.low[node]) & (own < tree.high[node])
         if reached.all():
-            return self.bits, self.weight
+            return NodeRows(self.bits, self.weight, cells)
         index = np.flatnonzero(reached).astype(np.int32)
+        weight = None if self.weight is None else self.weight[index]
         picked = self.bits.pick(index, position + 1)
-        return picked, None if self.weight is None else self.weight[index]
+        return NodeRows(picked, weight, None if cells is None else cells.take(index))
+
+    def cell_columns(self, layout: Layout, column: int) -> _core.CellColumns | None:
+        """The columns before one that have many bits, each bit an interval of cells: to learn from them is fast."""
+        if self.cells is None or self.common is None:
+            return None
+        wide = [k for k in range(column) if layout.columns[k].n_bits > 1]
+        if not wide:
+            return None
+        trees = [layout.columns[k] for k in wide]
+        cells = self.cells[wide]
+        unknown = cells == UNKNOWN
+        if unknown.any():
+            cells = np.where(unknown, self.common[wide][:, None], cells)
+        return _core.CellColumns(
+            np.ascontiguousarray(cells),
+            layout.first_bit[wide].astype(np.uint32),
+            np.cumsum([0, *(tree.n_bits for tree in trees)]).astype(np.uint32),
+            np.concatenate([tree.ones_low for tree in trees]).astype(np.uint16),
+            np.concatenate([tree.ones_high for tree in trees]).astype(np.uint16),
+        )
 
     def share_at_node(self, layout: Layout, column: int, node: int) -> float:
         """The share of the rows, by weight, that reach a node."""

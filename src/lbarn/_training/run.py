@@ -310,6 +310,7 @@ def _train(
 ) -> tuple[Conditional, ...]:
     """The conditionals of one column, each on the rows that reach its node."""
     layout, train, valid = data.layout, data.train, data.valid
+    cells = train.cell_columns(layout, place)
     trained = []
     for node in range(layout.columns[place].n_nodes):
         position = int(layout.first_bit[place]) + node
@@ -317,18 +318,18 @@ def _train(
         if log_odds is not None:
             trained.append(Conditional.fixed(position, log_odds))
             continue
-        rows, weight = train.at_node(layout, place, node)
-        rows_val, weight_val = valid.at_node(layout, place, node)
+        rows, rows_val = train.at_node(layout, place, node, cells), valid.at_node(layout, place, node)
         shares = train.share_at_node(layout, place, node), valid.share_at_node(layout, place, node)
         own = Conditional.untrained(position) if start is None else start[node]
         own = replace(own, train_share=shares[0], valid_share=shares[1])
         trained.append(
             own.extend(
-                rows,
-                rows_val,
+                rows.bits,
+                rows_val.bits,
                 how.for_rows(rows.n_rows),
-                weight=weight,
-                valid_weight=weight_val,
+                weight=rows.weight,
+                valid_weight=rows_val.weight,
+                cells=rows.cells,
                 seed=data.seed,
                 cancel=cancel,
             )
@@ -368,8 +369,8 @@ def _refit(
     renewed = []
     for node, own in enumerate(conditionals):
         if not own.constant:
-            bits, weight = rows.at_node(layout, place, node)
-            if bits.n_rows:
-                own = own.refit(bits, how.for_rows(bits.n_rows), weight=weight, cancel=cancel)
+            there = rows.at_node(layout, place, node)
+            if there.n_rows:
+                own = own.refit(there.bits, how.for_rows(there.n_rows), weight=there.weight, cancel=cancel)
         renewed.append(own)
     return tuple(renewed)
