@@ -70,13 +70,28 @@ class CodeTree:
         return ((cell >= self.ones_low) & (cell < self.ones_high)).astype(np.uint8)
 
     @cached_property
-    def paths(self) -> list[list[int]]:
-        """The nodes on the way to every cell."""
-        paths: list[list[int]] = [[] for _ in range(self.n_cells)]
-        for k in range(self.n_nodes):
-            for cell in range(self.low[k], self.high[k]):
-                paths[cell].append(k)
-        return paths
+    def ways(self) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+        """(cells, levels): the node on the way to a cell at every level of the tree, -1 behind its end, and its bit."""
+        depth = np.zeros(self.n_nodes, np.intp)
+        for node in range(self.n_nodes):
+            for child in self.children[node]:
+                if child >= 0:
+                    depth[child] = depth[node] + 1
+        levels = int(depth.max(initial=-1)) + 1
+        nodes, bits = np.full((self.n_cells, levels), -1, np.int32), np.zeros((self.n_cells, levels), np.bool_)
+        for node in range(self.n_nodes):
+            nodes[self.low[node] : self.high[node], depth[node]] = node
+            bits[self.cut[node] : self.high[node], depth[node]] = True
+        return nodes, bits
+
+    @property
+    def depth(self) -> NDArray[np.intp]:
+        """The level of every node."""
+        nodes = self.ways[0]
+        depth = np.zeros(self.n_nodes, np.intp)
+        for level in range(nodes.shape[1]):
+            depth[nodes[:, level][nodes[:, level] >= 0]] = level
+        return depth
 
     @cached_property
     def drawn(self) -> NDArray[np.bool_]:
@@ -107,10 +122,6 @@ class CodeTree:
     def slots(self) -> NDArray[np.int32]:
         """``children`` as places in what ``subtree_max`` returns."""
         return np.where(self.children < 0, self.n_nodes + ~self.children, self.children)
-
-    def bits_at(self, cells: NDArray[Any], node: int) -> NDArray[np.bool_]:
-        """The bit of a node for cells that reach it."""
-        return cells >= self.cut[node]
 
     @classmethod
     def of(
@@ -199,11 +210,8 @@ class Layout:
         """A number for every column and depth in its tree, by node."""
         levels, used = [], 0
         for column in self.columns:
-            depth = np.zeros(column.n_nodes, np.intp)
-            for node, child in ((k, c) for k in range(column.n_nodes) for c in column.children[k] if c >= 0):
-                depth[child] = depth[node] + 1
-            levels.append(used + depth)
-            used += int(depth.max(initial=-1)) + 1
+            levels.append(used + column.depth)
+            used += column.ways[0].shape[1]
         return np.concatenate(levels)
 
     def permuted(self, order: NDArray[np.intp]) -> Layout:
@@ -231,6 +239,20 @@ class Layout:
                 own = cells[start : start + _CHUNK_ROWS, k]
                 self.set_column(chunk, k, np.where(own == UNKNOWN, 0, own))
         return PackedBits(rows, self.n_bits)
+
+    def cells(self, rows: NDArray[np.uint8]) -> Cells:
+        """The cells of packed rows."""
+        bits = np.unpackbits(rows, axis=1, count=self.n_bits, bitorder="little")
+        if self.is_binary:
+            return bits
+        found = np.empty((len(rows), self.n_columns), np.uint16)
+        for k, column in enumerate(self.columns):
+            at = np.full(len(rows), 0 if column.n_nodes else ~0, np.int64)
+            first = int(self.first_bit[k])
+            while (falls := np.flatnonzero(at >= 0)).size:
+                at[falls] = column.children[at[falls], bits[falls, first + at[falls]]]
+            found[:, k] = ~at
+        return found
 
     def set_column(self, rows: NDArray[np.uint8], k: int, cells: NDArray[Any]) -> None:
         """Set the bits of a column, which are 0 so far, in packed rows."""

@@ -88,6 +88,25 @@ class ColumnCode(ABC):
     def peaks(self) -> tuple[Floats, Column]:
         """Of every cell: the log-likelihood of its likeliest value inside it, and that value."""
 
+    # Inside a cell, for whoever codes values without loss: a value is one of the cell's symbols, the last of which may stand
+    # for many, told apart by an offset.
+
+    def has_choice(self, cell: int) -> bool:
+        """Whether a cell has more than one value."""
+        return False
+
+    def choices(self, cell: int) -> tuple[Floats, int]:
+        """The chances of a cell's symbols, and the number of values that the last one stands for (1: it is one)."""
+        raise NotImplementedError
+
+    def inside(self, cells: NDArray[Any], plain: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Symbol and offset of every value in its cell."""
+        return np.zeros(len(cells), np.int64), np.zeros(len(cells), np.int64)
+
+    def from_inside(self, cells: NDArray[Any], where: tuple[NDArray[np.int64], NDArray[np.int64]]) -> Column:
+        """The values with these symbols and offsets."""
+        return self.decode(cells, np.random.default_rng(0))
+
     def share_of(self, texts: AbstractSet[str]) -> Floats:
         """The share of every cell's mass that some values have, which are given as strings."""
         column = Column("string", pa.array(sorted(texts), pa.string()), np.zeros(len(texts), np.bool_), pa.string())
@@ -343,6 +362,27 @@ class CategoricalCode(ColumnCode):
         inside = np.concatenate([np.zeros(1 + int(self.missing)), self._log_share[levels]])
         return inside, self.plain.with_values(pa.array(texts, pa.string()), np.array([t is None for t in texts]))
 
+    def has_choice(self, cell: int) -> bool:
+        first = 1 + int(self.missing)
+        return cell >= first and self.order[cell - first] < 0
+
+    def choices(self, cell: int) -> tuple[Floats, int]:
+        return (self.rare_mass + 0.5) / (self.rare_mass + 0.5).sum(), 1
+
+    def inside(self, cells: NDArray[Any], plain: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        codes = _codes(plain.values, self.levels)
+        symbols = np.searchsorted(np.array(self.rare, np.int64), codes)
+        return np.minimum(symbols, max(len(self.rare) - 1, 0)), np.zeros(len(cells), np.int64)
+
+    def from_inside(self, cells: NDArray[Any], where: tuple[NDArray[np.int64], NDArray[np.int64]]) -> Column:
+        column = self.decode(cells, np.random.default_rng(0))
+        first = 1 + int(self.missing)
+        shared = np.array([-2] * first + list(self.order))[cells.astype(np.intp)] == -1
+        if not shared.any():
+            return column
+        rare = pa.array(self.levels, pa.string()).take(pa.array(np.array(self.rare)[where[0]]))
+        return replace(column, values=pc.if_else(pa.array(shared), rare, column.values))
+
     def to_parts(self) -> tuple[dict[str, Any], Tensors]:
         own = {"levels": list(self.levels), "order": list(self.order), "rare": list(self.rare)}
         return self._head() | own, {"mass": self.mass, "rare_mass": self.rare_mass, "nodes": _packed(self.nodes)}
@@ -574,6 +614,24 @@ class GridCode(_NumericCode):
         inner = np.clip(cells - self._first, 0, self.law.n_cells - 1)
         return self._shown(self.grid.values(self.law.draw(inner, rng, (a, b))))
 
+    def has_choice(self, cell: int) -> bool:
+        own = cell - self._first
+        return 0 <= own < self.law.n_cells and bool(self.law.starts[own + 1] - self.law.starts[own] > 1)
+
+    def choices(self, cell: int) -> tuple[Floats, int]:
+        return self.law.choices(cell - self._first)
+
+    def inside(self, cells: NDArray[Any], plain: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        inner = np.clip(cells.astype(np.intp) - self._first, 0, self.law.n_cells - 1)
+        low, high = self.law.starts[inner], self.law.starts[inner + 1] - 1
+        ticks = np.clip(self.grid.ticks(self.conform(plain).values), low, high)
+        return self.law.symbols(ticks, inner)
+
+    def from_inside(self, cells: NDArray[Any], where: tuple[NDArray[np.int64], NDArray[np.int64]]) -> Column:
+        inner = np.clip(cells.astype(np.intp) - self._first, 0, self.law.n_cells - 1)
+        gone = cells == 0 if self.missing else np.zeros(len(cells), np.bool_)
+        return self.plain.with_values(self._shown(self.grid.values(self.law.ticks(inner, *where))), gone)
+
     def to_parts(self) -> tuple[dict[str, Any], Tensors]:
         tensors = {"mass": self.mass, "nodes": _packed(self.nodes), **self.law.to_tensors()}
         return self._head() | {"grid": self.grid.to_json()}, tensors
@@ -700,6 +758,29 @@ class ContinuousCode(_NumericCode):
         values = a + (b - a) * rng.random(len(cells))
         return np.clip(values, a, np.maximum(np.minimum(b, np.nextafter(self.edges[inner + 1], -np.inf)), a))
 
+    @cached_property
+    def _ordinals(self) -> NDArray[np.int64]:
+        return _ordinals(self.edges)
+
+    def has_choice(self, cell: int) -> bool:
+        own = cell - self._first
+        return 0 <= own < len(self.edges) - 1
+
+    def choices(self, cell: int) -> tuple[Floats, int]:
+        own = cell - self._first
+        return np.ones(1), int(self._ordinals[own + 1] - self._ordinals[own]) + (own == len(self.edges) - 2)
+
+    def inside(self, cells: NDArray[Any], plain: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        inner = np.clip(cells.astype(np.intp) - self._first, 0, len(self.edges) - 2)
+        low = self._ordinals[inner]
+        ordinals = _ordinals(np.clip(plain.values.astype(np.float64), self.edges[inner], self.edges[inner + 1]))
+        return np.zeros(len(cells), np.int64), np.minimum(ordinals, self._ordinals[inner + 1]) - low
+
+    def from_inside(self, cells: NDArray[Any], where: tuple[NDArray[np.int64], NDArray[np.int64]]) -> Column:
+        inner = np.clip(cells.astype(np.intp) - self._first, 0, len(self.edges) - 2)
+        gone = cells == 0 if self.missing else np.zeros(len(cells), np.bool_)
+        return self.plain.with_values(_of_ordinals(self._ordinals[inner] + where[1]), gone)
+
     def to_parts(self) -> tuple[dict[str, Any], Tensors]:
         return self._head(), {"mass": self.mass, "nodes": _packed(self.nodes), "edges": self.edges}
 
@@ -746,6 +827,16 @@ def _continuous_cells(
     last = float(seen[-1])
     edges.append(last if last > edges[-1] else float(np.nextafter(last, np.inf)))
     return np.array(edges), nodes
+
+
+def _ordinals(values: Floats) -> NDArray[np.int64]:
+    """The place of every double among all doubles, in whole numbers that rise with it."""
+    bits = np.ascontiguousarray(values + 0.0).view(np.int64)
+    return np.where(bits < 0, -(2**63) - bits, bits)
+
+
+def _of_ordinals(ordinals: NDArray[np.int64]) -> Floats:
+    return np.where(ordinals < 0, -(2**63) - ordinals, ordinals).view(np.float64)
 
 
 def _tail_mass(distance: Floats, scale: float) -> Floats:

@@ -66,9 +66,12 @@ class Column:
 
     def texts(self) -> pa.Array:
         """The values as strings, null where they are missing."""
-        if self.sort == "string":
+        return self._strings() if self.sort == "string" else _as_texts(self.arrow())
+
+    def _strings(self) -> pa.Array:
+        if self.values.null_count == np.count_nonzero(self.missing):
             return self.values
-        return _as_texts(self.arrow())
+        return pc.if_else(pa.array(self.missing), pa.scalar(None, pa.string()), self.values)
 
     def arrow(self) -> pa.Array:
         """The values in the type that they came in."""
@@ -76,7 +79,7 @@ class Column:
 
     def _arrow(self) -> pa.Array:
         if self.sort == "string":
-            return self.values if pa.types.is_string(self.type) else self.values.cast(self.type)
+            return self._strings().cast(self.type)
         if self.sort == "time":
             return pa.array(self.values, pa.int64(), mask=self.missing).cast(_integers_of(self.type)).cast(self.type)
         if self.sort == "boolean":

@@ -205,6 +205,41 @@ class Law:
         taken = self.seen[np.minimum(at, len(self.seen) - 1)]
         return np.where((u[0] * (seen_share + flat_share) < seen_share) & (b > a), taken, flat)
 
+    def choices(self, cell: int) -> tuple[Floats, int]:
+        """The chances of the values that were seen in a cell and, last, of all others together; and how many others there are."""
+        first, last = self._first_seen[cell], self._first_seen[cell + 1]
+        points = int(self.starts[cell + 1] - self.starts[cell])
+        others = points - int(last - first)
+        flat = (1.0 - self.weight[cell]) / points
+        seen = self.weight[cell] * self.mass[first:last] / self._total[cell] + flat
+        return (np.append(seen, flat * others) if others else seen), max(others, 1)
+
+    def symbols(self, ticks: Ticks, cells: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The symbol of every tick among the ``choices`` of its cell, and for the last symbol its number among the others."""
+        at = np.searchsorted(self.seen, ticks)
+        first, last = self._first_seen[cells], self._first_seen[cells + 1]
+        before = at - first
+        if len(self.seen):
+            is_seen = (self.seen[np.minimum(at, len(self.seen) - 1)] == ticks) & (at < last)
+        else:
+            is_seen = np.zeros(len(ticks), np.bool_)
+        symbols = np.where(is_seen, before, last - first)
+        return symbols, np.where(is_seen, 0, ticks - self.starts[cells] - before)
+
+    def ticks(self, cells: NDArray[np.intp], symbols: NDArray[np.int64], offsets: NDArray[np.int64]) -> Ticks:
+        """The other way round."""
+        first, last = self._first_seen[cells], self._first_seen[cells + 1]
+        is_seen = symbols < last - first
+        # The k-th tick that was not seen: as many further on as there are seen ones before it.
+        low = self.starts[cells]
+        found = low + offsets
+        while not ((moved := low + offsets + np.searchsorted(self.seen, found, side="right") - first) == found).all():
+            found = moved
+        if not len(self.seen):
+            return found
+        taken = self.seen[np.minimum(first + np.minimum(symbols, np.maximum(last - first - 1, 0)), len(self.seen) - 1)]
+        return np.where(is_seen, taken, found)
+
     def share_between(self, low: float, high: float) -> Floats:
         """The share of every cell in the ticks low..high."""
         a = np.clip(low, self.starts[:-1], self.starts[1:])
