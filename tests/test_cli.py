@@ -811,7 +811,7 @@ def test_a_result_never_replaces_what_is_read(folder: Folder) -> None:
 def test_swapped_arguments_and_formats_that_are_none_are_told(folder: Folder) -> None:
     assert "the model comes first" in refused("score", folder["test.csv"], folder.model)
     assert "comes before the data" in refused("fit", folder.model, "-o", folder["x.lbarn"])
-    assert "save the sheet as CSV" in refused("sample", folder.model, "-o", folder["x.xlsx"])
+    assert "name it by its format: CSV" in refused("sample", folder.model, "-o", folder["x.xlsx"])
     folder["huge.svm"].write_text(f"0 {10**30}:1\n")
     assert "cannot be read as libsvm" in refused("score", folder.model, folder["huge.svm"])
 
