@@ -55,7 +55,13 @@ def param(default: Any, help: str, *allowed: Any, paper: Any = _ABSENT, run_time
     return field(default=default, metadata={**metadata, "paper": default if paper is _ABSENT else paper})
 
 
-_SKLEARN = ("boolean", "array-like", "random_state", "verbose", "dict")  # kinds of values that scikit-learn knows by a name
+_SKLEARN = (
+    "boolean",
+    "array-like",
+    "random_state",
+    "verbose",
+    "dict",
+)  # kinds of values that scikit-learn knows by a name
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -111,7 +111,9 @@ class TrainingRows:
 
     def __sizeof__(self) -> int:
         cells = 0 if self.cells is None else self.cells.nbytes
-        return object.__sizeof__(self) + self.bits.rows.nbytes + cells  # Dask's backend sends what is large once per worker
+        return (
+            object.__sizeof__(self) + self.bits.rows.nbytes + cells
+        )  # Dask's backend sends what is large once per worker
 
     def take(self, rows: NDArray[np.intp]) -> TrainingRows:
         return TrainingRows(

@@ -20,7 +20,7 @@ from lbarn._models import tablecodec
 from lbarn._models.given import Evidence, merged
 from lbarn._models.predicted import ConditionalDistribution
 from lbarn._network.conditioning import Answer
-from lbarn._network.network import Distribution, Given
+from lbarn._network.network import Distribution, Given, Network
 from lbarn._tables.codebook import Codebook
 from lbarn._tables.coded import CodedTable
 from lbarn._tables.codes import ColumnCode
@@ -312,7 +312,9 @@ class Density(RowModel):
         """
         if not self._is_binary():
             kinds = sorted({code.kind for code in self.codebook_.codes} - {"binary"})
-            raise ValueError(f"denoise is for binary columns; this model has others ({', '.join(kinds) or 'some left out'})")
+            raise ValueError(
+                f"denoise is for binary columns; this model has others ({', '.join(kinds) or 'some left out'})"
+            )
         if not isinstance(flip, Real) or not 0 <= float(flip) < 0.5:
             raise ValueError(f"flip must be a probability of at least 0 and below 0.5; got {flip!r}")
         return self._condition(X, float(flip), output, n_draws, n_particles, return_diagnostics, random_state)
@@ -325,7 +327,10 @@ class Density(RowModel):
         check_counts(n_particles=n_particles)
         evidence = self._evidence(X)
         answers = self.distribution.condition(
-            evidence.given(present=True).chunks(_ROWS), check_random_state(random_state), n_particles=n_particles, n_jobs=self.n_jobs
+            evidence.given(present=True).chunks(_ROWS),
+            check_random_state(random_state),
+            n_particles=n_particles,
+            n_jobs=self.n_jobs,
         )
         return np.concatenate([answer.log_marginal for _, answer in answers]) + evidence.inside
 
@@ -382,17 +387,17 @@ class Density(RowModel):
 
     def _last_column(self, cells: Cells, unknown: NDArray[np.bool_], j: int) -> Floats | None:
         """P of every cell of column ``j``, if that is the last one and all others are known."""
-        last = getattr(self.distribution, "last_column", None)
-        if last is None or self.distribution.order[-1] != j or np.delete(unknown, j, axis=1).any():
+        network = self.distribution
+        if not isinstance(network, Network) or network.order[-1] != j or np.delete(unknown, j, axis=1).any():
             return None
-        return np.exp(last(cells, self.n_jobs))
+        return np.exp(network.last_column(cells, self.n_jobs))
 
     def _column_number(self, column: Any) -> tuple[int, int]:
         """A column's number among those given, and among those modelled."""
         labels = list(self.table_format_.labels(self.n_features_in_))
         if column in labels:
             number = labels.index(column)
-        elif isinstance(column, Integral) and 0 <= column < len(labels):
+        elif isinstance(column, Integral) and 0 <= int(column) < len(labels):
             number = int(column)
         else:
             raise ValueError(f"the model has no column {column!r}; its columns are {some(labels)}")

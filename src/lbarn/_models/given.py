@@ -188,9 +188,13 @@ def _condition(code: ColumnCode, value: slice | AbstractSet[Any], label: Any) ->
             raise ValueError(f"given: the set for column {label!r} is empty")
         return frozenset(t for t in _listed(list(value), code.label).texts().to_pylist())
     if not isinstance(code, (GridCode, ContinuousCode)):
-        raise ValueError(f"given: column {label!r} is {code.kind}; a range goes with numbers and dates only: give a set of levels")
+        raise ValueError(
+            f"given: column {label!r} is {code.kind}; a range goes with numbers and dates only: give a set of levels"
+        )
     if value.step is not None:
-        raise ValueError(f"given: column {label!r} has a range with a step; slice(low, high) takes both ends and no step")
+        raise ValueError(
+            f"given: column {label!r} has a range with a step; slice(low, high) takes both ends and no step"
+        )
     ends = [
         infinite if end is None else float(code.number(_listed([end], code.label))[0])
         for end, infinite in ((value.start, -np.inf), (value.stop, np.inf))

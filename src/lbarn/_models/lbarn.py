@@ -342,7 +342,9 @@ def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARN:
         if not ((shares >= 0) & (shares <= 1)).all() or (counts[constant > 0] != 1).any() or not n_valid >= 0:
             raise ModelFileError("the shares of rows that reach a node make no sense")
     conditionals = tuple(
-        Conditional(int(p), own, *curves[k], int(starts[k]), float(shares[k, 0]), float(shares[k, 1]), bool(constant[k]))
+        Conditional(
+            int(p), own, *curves[k], int(starts[k]), float(shares[k, 0]), float(shares[k, 1]), bool(constant[k])
+        )
         for k, (p, own) in enumerate(zip(layout.node_position, trees))
     )
     run = TrainingRun(order, layout, conditionals, how, seed, n_valid, search_results=found)

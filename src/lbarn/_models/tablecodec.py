@@ -233,7 +233,12 @@ def _unpacked(data: bytes, book: Codebook, n_rows: int) -> dict[int, tuple[NDArr
         found = {}
         for key, (kind, steps, values) in json.loads(text).items():
             rows = np.cumsum(np.array(steps, np.int64))
-            if not 0 <= int(key) < book.n_columns or len(rows) != len(values) or (rows < 0).any() or (rows >= n_rows).any():
+            if (
+                not 0 <= int(key) < book.n_columns
+                or len(rows) != len(values)
+                or (rows < 0).any()
+                or (rows >= n_rows).any()
+            ):
                 raise ValueError("a row or column that is not there")
             if kind == "s":
                 found[int(key)] = rows, pa.array(values, pa.string())
@@ -241,7 +246,16 @@ def _unpacked(data: bytes, book: Codebook, n_rows: int) -> dict[int, tuple[NDArr
                 whole = np.array(values, np.int64)
                 found[int(key)] = rows, whole.view(np.float64) if kind == "f" else whole
         return found
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, zlib.error, pa.ArrowInvalid, RecursionError) as error:
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        OverflowError,
+        zlib.error,
+        pa.ArrowInvalid,
+        RecursionError,
+    ) as error:
         raise CompressedDataError(f"{_DAMAGED} ({error})") from error
 
 
@@ -256,6 +270,10 @@ def _corrected(column: Column, rows: NDArray[np.int64], values: Any) -> Column:
         return replace(
             column, sort="string", values=pa.array(texts, pa.string()), missing=missing, type=kind, written=False
         )
-    corrected = column.values.astype(np.result_type(column.values, values)) if column.values.dtype != values.dtype else column.values.copy()
+    corrected = (
+        column.values.astype(np.result_type(column.values, values))
+        if column.values.dtype != values.dtype
+        else column.values.copy()
+    )
     corrected[rows] = values
     return column.with_values(corrected, missing)

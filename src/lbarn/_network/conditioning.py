@@ -452,7 +452,8 @@ def _shares(weight: Floats, cells: NDArray[np.uint16], n_cells: int) -> Floats:
     """The weight in every cell, (n, cells)."""
     n = len(weight)
     where = cells.astype(np.intp) + np.arange(n)[:, None] * n_cells
-    return np.bincount(where.ravel(), weight.ravel(), n * n_cells).reshape(n, n_cells)
+    shares = np.bincount(where.ravel(), weight.ravel(), n * n_cells).astype(np.float64, copy=False)
+    return shares.reshape(n, n_cells)
 
 
 class _Falling:
@@ -531,7 +532,7 @@ def _answer(
     each = np.stack([cloud.log_marginal for cloud in strata])
     log_marginal = logsumexp(each, axis=0) if len(strata) > 1 else each[0]
     shares = np.exp(each - log_marginal) if len(strata) > 1 else np.ones_like(each)
-    n, D = evidence.cells.shape
+    n = len(evidence.cells)
     weight = np.concatenate([share[:, None] * cloud.weight for share, cloud in zip(shares, strata)], axis=1)
     states = np.concatenate([cloud.states for cloud in strata], axis=1)
     variance = sum(share**2 * cloud.variance for share, cloud in zip(shares, strata))

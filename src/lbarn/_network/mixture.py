@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
+from lbarn._engine.codetree import Cells, Layout
 from lbarn._network.bitsback import MixtureCodec
 from lbarn._network.conditioning import Answer
-from lbarn._engine.codetree import Cells, Layout
 from lbarn._network.network import Given, GivenChunk, Network, given_by_conditioning
 
 __all__ = ["Mixture", "best_weights"]
@@ -46,7 +46,9 @@ class Mixture:
     def most_trees(self) -> int:
         return max(network.most_trees for network in self.networks)
 
-    def log_likelihood(self, rows: Cells, n_jobs: int | None = None, unknown: NDArray[np.bool_] | None = None) -> Floats:
+    def log_likelihood(
+        self, rows: Cells, n_jobs: int | None = None, unknown: NDArray[np.bool_] | None = None
+    ) -> Floats:
         """log p(x) of every row, in nats; of the values that are there, if some are unknown."""
         each = np.stack([network.log_likelihood(rows, n_jobs, unknown) for network in self.networks], axis=1)
         return logsumexp(each + np.log(self.weights), axis=1)

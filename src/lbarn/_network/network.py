@@ -97,7 +97,9 @@ class Distribution(Protocol):
     def layout(self) -> Layout:
         """The bits of the columns, as they were given."""
 
-    def log_likelihood(self, rows: Cells, n_jobs: int | None = None, unknown: NDArray[np.bool_] | None = None) -> Floats:
+    def log_likelihood(
+        self, rows: Cells, n_jobs: int | None = None, unknown: NDArray[np.bool_] | None = None
+    ) -> Floats:
         """log p(x) of every row, in nats; of the values that are there, if some are unknown."""
 
     def surprise(self, rows: Cells, n_jobs: int | None = None) -> Floats:
@@ -206,7 +208,9 @@ class Network:
 
         return evaluate
 
-    def log_likelihood(self, rows: Cells, n_jobs: int | None = None, unknown: NDArray[np.bool_] | None = None) -> Floats:
+    def log_likelihood(
+        self, rows: Cells, n_jobs: int | None = None, unknown: NDArray[np.bool_] | None = None
+    ) -> Floats:
         """log p(x) of every row, in nats; of the values that are there, if some are unknown.
 
         What follows the last value that is there sums to one, whatever it may be, and is left out.
@@ -246,7 +250,9 @@ class Network:
         ordered[:, -1] = 0
         step = max(1, -(-len(rows) // max(1, effective_n_jobs(n_jobs))))
         parts = Parallel(n_jobs=n_jobs, require="sharedmem")(
-            delayed(self.nodes.cell_log_p)(self.n_columns - 1, self.ordered_layout.pack(ordered[start : start + step]).rows)
+            delayed(self.nodes.cell_log_p)(
+                self.n_columns - 1, self.ordered_layout.pack(ordered[start : start + step]).rows
+            )
             for start in range(0, len(rows), step)
         )
         return np.concatenate(parts)

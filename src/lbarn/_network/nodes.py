@@ -95,6 +95,9 @@ class NodeTrees:
         for node in range(tree.n_nodes):
             odds = self.at(k, node).log_odds_at(rows, index)
             zeros = np.zeros(_core.column_words(n), np.uint64)
-            for bits, (a, b) in ((zeros, (tree.low[node], tree.cut[node])), (~zeros, (tree.cut[node], tree.high[node]))):
+            for bits, (a, b) in (
+                (zeros, (tree.low[node], tree.cut[node])),
+                (~zeros, (tree.cut[node], tree.high[node])),
+            ):
                 log_p[:, a:b] += UNIT * log_likelihoods(odds, bits).astype(np.float64)[:, None]
         return log_p

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -97,6 +98,6 @@ def _leaves(tree: Any) -> int:
     return count
 
 
-def shifted(nodes: list[Node], by: int) -> list[Node]:
+def shifted(nodes: Sequence[Node], by: int) -> list[Node]:
     """The same nodes where ``by`` cells come first."""
     return [(low + by, cut + by, high + by) for low, cut, high in nodes]

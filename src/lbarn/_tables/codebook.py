@@ -48,9 +48,7 @@ class Codebook:
         left_out = {j: code for j, code in enumerate(found) if isinstance(code, str)}
         for j, why in left_out.items():
             if kinds.get(j) != "drop":
-                warnings.warn(
-                    f"{labels[j]} is left out: {why}; columns={{...: 'categorical'}} keeps it", stacklevel=7
-                )
+                warnings.warn(f"{labels[j]} is left out: {why}; columns={{...: 'categorical'}} keeps it", stacklevel=7)
         taken = np.array([j for j in range(len(given)) if j not in left_out], dtype=np.intp)
         if not len(taken):
             raise ValueError("no column is left to be modelled: every one was left out")
@@ -94,7 +92,8 @@ class Codebook:
         return [code.decode(cells[:, j], rng) for j, code in enumerate(self.codes)]
 
     def to_parts(self) -> tuple[dict[str, Any], Tensors]:
-        heads, tensors = [], {}
+        heads: list[dict[str, Any]] = []
+        tensors: Tensors = {}
         for j, code in enumerate(self.codes):
             head, own = code.to_parts()
             heads.append(head)

@@ -88,6 +88,13 @@ class ColumnCode(ABC):
     def peaks(self) -> tuple[Floats, Column]:
         """Of every cell: the log-likelihood of its likeliest value inside it, and that value."""
 
+    def _peaks_at(self, values: Any) -> tuple[Floats, Column]:
+        """The same, of a value in every cell."""
+        gone = np.zeros(self.n_cells, np.bool_)
+        gone[: int(self.missing)] = True
+        column = self.plain.with_values(values, gone)
+        return self.encode(column)[1], column
+
     # Inside a cell, for whoever codes values without loss: a value is one of the cell's symbols, the last of which may stand
     # for many, told apart by an offset.
 
@@ -111,7 +118,7 @@ class ColumnCode(ABC):
         """The share of every cell's mass that some values have, which are given as strings."""
         column = Column("string", pa.array(sorted(texts), pa.string()), np.zeros(len(texts), np.bool_), pa.string())
         cells, inside = self.encode(column)
-        return np.bincount(cells, np.exp(inside), self.n_cells)
+        return np.bincount(cells, np.exp(inside), self.n_cells).astype(np.float64, copy=False)
 
     def inside_set(self, cells: NDArray[np.intp], texts: AbstractSet[str], rng: np.random.Generator) -> Any:
         """Values in these cells that are among some, which are given as strings."""
@@ -244,7 +251,7 @@ class BinaryCode(ColumnCode):
 
     @cached_property
     def peaks(self) -> tuple[Floats, Column]:
-        return _peaks(self)
+        return self._peaks_at(np.maximum(np.arange(self.n_cells) - int(self.missing), 0))
 
     def to_parts(self) -> tuple[dict[str, Any], Tensors]:
         return self._head(), {"mass": self.mass}
@@ -286,7 +293,7 @@ class CategoricalCode(ColumnCode):
         mass = np.bincount(codes[counted], None if weight is None else weight[counted], len(levels)).astype(float)
         by_mass = np.argsort(-mass, kind="stable")
         common = [int(k) for k in by_mass[:max_cells] if mass[k] >= _RARE]
-        if len(levels) - len(common) == 1 or not common and len(levels) <= max_cells:
+        if len(levels) - len(common) == 1 or (not common and len(levels) <= max_cells):
             common = [int(k) for k in by_mass]  # nobody to share with
         rare = sorted(set(range(len(levels))) - set(common))
         keys = [*common, *([-1] if rare else [])]
@@ -466,7 +473,11 @@ class _NumericCode(ColumnCode):
 
     @cached_property
     def peaks(self) -> tuple[Floats, Column]:
-        return _peaks(self)
+        return self._peaks_at(self._likeliest())
+
+    @abstractmethod
+    def _likeliest(self) -> Any:
+        """A value in every cell."""
 
     @property
     @abstractmethod
@@ -487,23 +498,7 @@ class _NumericCode(ColumnCode):
         """The share of every cell's mass in low..high, both included."""
 
 
-def _peaks(code: Any) -> tuple[Floats, Column]:
-    """Of numbers: a value in every cell, and how likely it is there."""
-    if isinstance(code, BinaryCode):
-        values: Any = np.maximum(np.arange(code.n_cells) - int(code.missing), 0)
-    elif isinstance(code, GridCode):
-        values = code._shown(code.grid.values(code._likeliest()))
-    else:
-        values = code.centers
-    gone = np.zeros(code.n_cells, np.bool_)
-    gone[: int(code.missing)] = True
-    column = code.plain.with_values(values, gone)
-    return code.encode(column)[1], column
-
-
-def _numeric_mass(
-    cells: NDArray[Any], n_main: int, column: Column, weight: Floats | None, missing: bool
-) -> Floats:
+def _numeric_mass(cells: NDArray[Any], n_main: int, column: Column, weight: Floats | None, missing: bool) -> Floats:
     first = 1 + int(missing)
     there = ~column.missing
     mass = np.zeros(n_main + first + 1)
@@ -574,9 +569,9 @@ class GridCode(_NumericCode):
         cells = np.clip(cells - self._first, 0, self.law.n_cells - 1)
         return self._shown(self.grid.values(self.law.draw(cells, rng)))
 
-    def _likeliest(self) -> NDArray[Any]:
+    def _likeliest(self) -> Any:
         ticks = self.law.likeliest
-        return np.concatenate([ticks[:1].repeat(self._first), ticks, ticks[-1:]])
+        return self._shown(self.grid.values(np.concatenate([ticks[:1].repeat(self._first), ticks, ticks[-1:]])))
 
     @cached_property
     def centers(self) -> Floats:
@@ -633,7 +628,7 @@ class GridCode(_NumericCode):
         return self.plain.with_values(self._shown(self.grid.values(self.law.ticks(inner, *where))), gone)
 
     def to_parts(self) -> tuple[dict[str, Any], Tensors]:
-        tensors = {"mass": self.mass, "nodes": _packed(self.nodes), **self.law.to_tensors()}
+        tensors: Tensors = {"mass": self.mass, "nodes": _packed(self.nodes), **self.law.to_tensors()}
         return self._head() | {"grid": self.grid.to_json()}, tensors
 
     @classmethod
@@ -719,6 +714,9 @@ class ContinuousCode(_NumericCode):
     def _decode(self, cells: NDArray[np.intp], rng: np.random.Generator) -> Any:
         return self.quantiles(cells, rng.random(len(cells)))
 
+    def _likeliest(self) -> Any:
+        return np.where(np.isnan(self.centers), self.edges[0], self.centers)
+
     @cached_property
     def centers(self) -> Floats:
         low, high = self.ends
@@ -800,9 +798,7 @@ class ContinuousCode(_NumericCode):
 _REPEATED = 0.005  # share of the rows from which on a value of a continuous column has a cell of its own
 
 
-def _continuous_cells(
-    seen: Floats, mass: Floats, max_cells: int, min_rows: float
-) -> tuple[Floats, list[Node]]:
+def _continuous_cells(seen: Floats, mass: Floats, max_cells: int, min_rows: float) -> tuple[Floats, list[Node]]:
     """Edges of cells, and nodes. A value that is often repeated is cut off on both sides."""
     heavy = mass >= max(3.0, _REPEATED * mass.sum())
     first, nodes = equal_mass(mass, max_cells, min_rows)

@@ -104,7 +104,9 @@ def _integers_of(kind: pa.DataType) -> pa.DataType:
 
 def _as_texts(array: pa.Array) -> pa.Array:
     if pa.types.is_floating(array.type):
-        return pa.array([None if value is None else f"{value!r}".removesuffix(".0") for value in array.to_pylist()], pa.string())
+        return pa.array(
+            [None if value is None else f"{value!r}".removesuffix(".0") for value in array.to_pylist()], pa.string()
+        )
     return array.cast(pa.string())
 
 
@@ -156,7 +158,9 @@ def of_arrow(array: Any, label: str, *, ordered: bool = False) -> Column:
         whole_numbers = array.cast(_integers_of(kind)).cast(pa.int64()).fill_null(0)
         return Column("time", np.asarray(whole_numbers).astype(np.int64), missing, kind)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return Column("string", array.cast(pa.string()), missing, pa.string() if pa.types.is_string_view(kind) else kind)
+        return Column(
+            "string", array.cast(pa.string()), missing, pa.string() if pa.types.is_string_view(kind) else kind
+        )
     raise ValueError(f"{label} is of type {kind}; LBARN takes numbers, booleans, strings, categories and dates")
 
 

@@ -46,8 +46,7 @@ class ColumnList(Sequence[ColumnInfo]):
     def of(cls, book: Codebook, table_format: TableFormat, base_rates: NDArray[np.float64] | None) -> ColumnList:
         labels = table_format.labels(book.n_columns + len(book.left_out))
         found: dict[int, ColumnInfo] = {
-            j: ColumnInfo(labels[j], "left out", why, None, "", 0, float("nan"), "")
-            for j, why in book.left_out.items()
+            j: ColumnInfo(labels[j], "left out", why, None, "", 0, float("nan"), "") for j, why in book.left_out.items()
         }
         for j, code in zip(book.taken.tolist(), book.codes):
             levels: tuple[Any, ...] | None = None
@@ -88,7 +87,7 @@ class ColumnList(Sequence[ColumnInfo]):
 
     def rows(self) -> list[tuple[str, ...]]:
         """The table as strings, a heading first."""
-        rows = [("column", "kind", "values", "step", "cells", "empty", "likelihood")]
+        rows: list[tuple[str, ...]] = [("column", "kind", "values", "step", "cells", "empty", "likelihood")]
         for own in self._columns:
             empty = "" if not own.share_missing > 0 else f"{own.share_missing:.1%}"
             cells = str(own.n_cells) if own.n_cells else ""
@@ -104,7 +103,8 @@ class ColumnList(Sequence[ColumnInfo]):
         head, *rows = self.rows()
         cells = "".join(f"<th style='text-align:left'>{escape(cell)}</th>" for cell in head)
         body = "".join(
-            "<tr>" + "".join(f"<td style='text-align:left'>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+            "<tr>" + "".join(f"<td style='text-align:left'>{escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in rows
         )
         return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
 

@@ -105,4 +105,3 @@ def as_array(columns: Sequence[Column], dtype: str) -> Any:
 
 def _objects(column: Column) -> list[Any]:
     return [None if gone else value for gone, value in zip(column.missing, column.arrow().to_pylist())]
-

@@ -46,7 +46,7 @@ class Grid:
             values = values * 10**self.decimals
         return np.floor_divide(values - self.offset + self.step // 2, self.step)
 
-    def values(self, ticks: Ticks) -> NDArray[Any]:
+    def values(self, ticks: NDArray[Any]) -> NDArray[Any]:
         whole = self.offset + self.step * ticks
         return whole / 10.0**self.decimals if self.decimals else whole
 
@@ -263,9 +263,7 @@ class Law:
     def _share_upto(self, ticks: Ticks, cells: NDArray[np.intp]) -> Floats:
         low = self.starts[cells]
         flat = (1.0 - self.weight[cells]) * (ticks - low + 1.0) / self._points[cells]
-        counted = (
-            self._upto[np.searchsorted(self.seen, ticks, side="right")] - self._upto[self._first_seen[cells]]
-        )
+        counted = self._upto[np.searchsorted(self.seen, ticks, side="right")] - self._upto[self._first_seen[cells]]
         return flat + self.weight[cells] * np.maximum(counted, 0.0) / self._total[cells]
 
     @cached_property
@@ -327,7 +325,8 @@ def _leave_one_out(mass: Floats, cell: NDArray[np.intp], points: Floats) -> Floa
     def likely(weight: Floats) -> Floats:
         """Rows per cell that its counts explain."""
         counted = weight[cell] * others
-        return np.bincount(cell, mass * counted / (counted + (1.0 - weight[cell]) * flat), n_cells)
+        explained = mass * counted / (counted + (1.0 - weight[cell]) * flat)
+        return np.bincount(cell, explained, n_cells).astype(np.float64, copy=False)
 
     for _ in range(_LOO_STEPS):
         weight = np.full(n_cells, np.clip(likely(weight).sum() / total.sum(), 0.0, 1 - 0.5 / (total.sum() + 1)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -49,14 +50,14 @@ def fit_code(
     plain, values, found = _read(label, column, kind)
     if found == "drop":
         return "every value is another string"
-    common = {"missing": missing, "share_missing": share_missing}
+    common: dict[str, Any] = {"missing": missing, "share_missing": share_missing}
     empty = plain.take(slice(0, 0))
     if found == "binary":
         mass = _binary_mass(values, weight, missing)
         return BinaryCode(label, empty, missing, share_missing, mass)
     if found == "categorical":
         return CategoricalCode.fit(label, plain, weight, max_cells=how.max_cells, **common)
-    size = {"max_cells": how.max_cells, "min_rows": how.min_rows}
+    size: dict[str, Any] = {"max_cells": how.max_cells, "min_rows": how.min_rows}
     if found == "continuous":
         values = replace(values, values=values.values.astype(np.float64))
         return ContinuousCode.fit(label, empty, values, weight, **size, **common)
@@ -91,7 +92,9 @@ def _read(label: str, column: Column, kind: str | None) -> tuple[Column, Column,
         if kind in ("binary", "continuous", "datetime"):
             word = {"binary": "0 and 1", "continuous": "numbers", "datetime": "dates"}[kind]
             row = int(np.flatnonzero(bad)[0]) if bad.any() else int(np.flatnonzero(there)[0])
-            raise ValueError(f"columns: {label} cannot be {kind!r}: it holds {column.values[row].as_py()!r}, not {word}")
+            raise ValueError(
+                f"columns: {label} cannot be {kind!r}: it holds {column.values[row].as_py()!r}, not {word}"
+            )
         if kind == "ordered":
             levels = sorted(set(column.values.drop_null().to_pylist()))
             return _read_categories(label, replace(column, categories=tuple(levels)), kind)

@@ -46,7 +46,7 @@ def in_sequence(columns: Columns) -> list[Conditional]:
 
 
 def search(
-    n_columns: int, how: Boosting, leaves: Sequence[int], rates: Sequence[float], judge: Judge, train: Train
+    n_columns: int, how: Boosting, leaves: Sequence[int | None], rates: Sequence[float], judge: Judge, train: Train
 ) -> tuple[Boosting, Columns, list[dict[str, Any]]]:
     """The best candidate, all of its conditionals, and the table of what was tried."""
     rungs = _rungs(n_columns)
@@ -116,4 +116,3 @@ def search_each(
     for J in leaves if rest else ():
         try_on(rest, J, rate)
     return replace(how, max_leaf_nodes=max(chosen.values()), learning_rate=rate), best, chosen, tried
-

@@ -112,7 +112,11 @@ class Checkpoint:
             return None
         if (counts > how.max_iter).any() or (n_start < 0).any() or (n_start > counts).any():
             return None
-        if not np.isfinite(curves).all() or not ((shares >= 0) & (shares <= 1)).all() or (counts[constant > 0] != 1).any():
+        if (
+            not np.isfinite(curves).all()
+            or not ((shares >= 0) & (shares <= 1)).all()
+            or (counts[constant > 0] != 1).any()
+        ):
             return None
         parts = [np.split(curve, ends[:-1]) if n_nodes else [] for curve in curves]
         return tuple(
@@ -164,4 +168,3 @@ class Checkpoint:
         if kind != _KIND or header.get("belongs_to") != path.stem:
             raise ModelFileError(f"{path} is not the file that it was written as")
         return header, tensors
-

@@ -138,8 +138,7 @@ def _codebook(
     if all(binary) and not (any(missing) and parameters.missing == "value"):
         return Codebook.of_bits(labels)
     columns = (
-        table.column(j) if table_val is None else table.column(j) + table_val.column(j)
-        for j in range(table.n_columns)
+        table.column(j) if table_val is None else table.column(j) + table_val.column(j) for j in range(table.n_columns)
     )
     weights = None
     if weight is not None or weight_val is not None:

@@ -21,7 +21,7 @@ from lbarn._engine.trees import Trees
 from lbarn._network.network import Network
 from lbarn._training.auto import LEAF_GRID, RATE_LADDER, Columns, in_sequence, search, search_each
 from lbarn._training.checkpoint import Checkpoint
-from lbarn._training.curves import curves, is_rising, selected, validated
+from lbarn._training.curves import curves, is_rising, padded, selected, validated
 from lbarn._training.data import GivenRows
 from lbarn._training.jobs import each_dimension
 from lbarn._training.order import resolve_order
@@ -78,6 +78,22 @@ class TrainingRun:
         by_column = np.zeros((self.layout.n_columns, len(self.conditionals)))
         by_column[self.layout.node_column, np.arange(len(self.conditionals))] = learned
         return by_column @ train, by_column @ valid
+
+    def selected_curve(self, counts: Sequence[int]) -> NDArray[np.float64]:
+        """Validation log-likelihood per row after every round, if every node stops at its number of trees."""
+        total = np.zeros(self.boosting.max_iter + 1)
+        for own, n in zip(self.conditionals, counts):
+            if not own.constant:
+                total += own.valid_share * padded(own.valid_curve[: n + 1], self.boosting.max_iter)
+        return total
+
+    def log_likelihood(self, counts: Sequence[int]) -> tuple[float, float] | None:
+        """Per training and per validation row, with so many trees of every node; None if the run was trimmed."""
+        if self.is_trimmed:
+            return None
+        learned = [(own, n) for own, n in zip(self.conditionals, counts) if not own.constant]
+        train = sum(own.train_share * own.train_curve[n] for own, n in learned)
+        return float(train), float(sum(own.valid_share * own.valid_curve[n] for own, n in learned))
 
     def select(self, method: str) -> NDArray[np.intp]:
         """The number of trees of every node by one of the selections."""
@@ -227,11 +243,12 @@ def _trained(
         how, found, chosen = boosting(parameters, **kept), before.search_results, before.leaves
         trained = _train_chosen(chosen, D, how, train)
     elif is_auto(parameters):
-        leaves = LEAF_GRID if isinstance(parameters.max_leaf_nodes, str) else (parameters.max_leaf_nodes,)
+        own_leaves = parameters.max_leaf_nodes
+        leaves: Sequence[int | None] = LEAF_GRID if isinstance(own_leaves, str) else (own_leaves,)
         rates = RATE_LADDER if isinstance(parameters.learning_rate, str) else (parameters.learning_rate,)
         how = boosting(parameters, max_leaf_nodes=leaves[0], learning_rate=rates[0])
         if parameters.max_leaf_nodes == "auto-each":
-            how, trained, chosen, found = search_each(D, how, leaves, rates, judge, train)
+            how, trained, chosen, found = search_each(D, how, LEAF_GRID, rates, judge, train)
         else:
             how, trained, found = search(D, how, leaves, rates, judge, train)
     else:
@@ -263,8 +280,10 @@ def _train_chosen(
 ) -> Columns:
     """Every column with the number of leaves that was chosen for it."""
     trained: Columns = {}
-    for J in sorted(set(leaves.values())) or [how.max_leaf_nodes]:
-        own = [d for d in range(D) if leaves.get(d, J) == J]
+    if not leaves:
+        return train(range(D), how)
+    for J in sorted(set(leaves.values())):
+        own = [d for d in range(D) if leaves[d] == J]
         trained |= train(own, replace(how, max_leaf_nodes=J))
     return trained
 

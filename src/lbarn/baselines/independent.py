@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
-from lbarn._engine.rows import TrainingRows
 from lbarn._engine.codetree import Layout
+from lbarn._engine.rows import TrainingRows
 from lbarn._engine.trees import LOG_ODDS_UNIT, Trees
 from lbarn._models.density import Density, all_or_nothing
 from lbarn._network import modelfile
