@@ -335,7 +335,7 @@ class TestRefusals:
             ({"y": Y[:-1]}, "400 rows, but y has 399 labels"),
             ({"y": np.linspace(0, 1, 400)}, "Unknown label type"),
             ({"y": np.where(Y == "rare", np.nan, 1.0)}, "contains NaN"),
-            ({"X": X * 2}, "holds 2 .*takes 0 and 1 only"),
+            ({"X": np.where(X, np.inf, 0)}, "holds inf"),
             ({"X_val": VALID}, "go together; y_val is missing"),
             ({"y_val": Y_VALID}, "go together; X_val is missing"),
             ({"X_val": VALID, "y_val": Y}, "150 rows, but y_val has 400 labels"),

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 import lbarn
 from lbarn import LBARN
 from lbarn._engine.bits import pack
+from lbarn._engine.codetree import Layout
 from lbarn._engine.conditional import Boosting, Conditional
 from lbarn._engine.rows import TrainingData, TrainingRows
 from lbarn._models import tuning
@@ -106,7 +107,7 @@ def test_any_table_missing_values_and_grey_values_are_taken() -> None:
     assert lbarn.tune(sp.csr_matrix(X), sp.csr_matrix(VALID), **BRIEF).score(TEST) < 0
     holes = X.astype(float)
     holes[::7, 3] = np.nan
-    assert lbarn.tune(holes, **BRIEF).score(TEST) < 0
+    assert lbarn.tune(holes, **BRIEF, missing="unknown").score(TEST) < 0
     assert lbarn.tune(X * 9.0, **BRIEF, binarize=4.5).score(TEST * 9.0) < 0
 
 
@@ -145,7 +146,7 @@ def test_trials_are_shown_in_a_table(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_a_start_is_judged_on_rows_that_did_not_say_how_long_it_is() -> None:
     valid = TrainingRows(pack(VALID))
-    data = TrainingData(TrainingRows(pack(X)), valid, 0)
+    data = TrainingData(Layout.binary(X.shape[1]), TrainingRows(pack(X)), valid, 0)
     trials = tuning._Trials(Boosting(), data, float("inf"), None, lambda trials: None)
     assert [(part.valid is valid, judging is valid) for part, judging, _ in trials._judgements({"init": "half"})] == [
         (True, True)
