@@ -160,8 +160,8 @@ class Network:
     def column_trees(self) -> NDArray[np.intp]:
         """The number of trees of every column, in network order; those of a node that is not learned do not count."""
         counts = np.array([len(trees) for trees in self.trees], dtype=np.intp)
-        fixed = np.concatenate([column.fixed for column in self.ordered_layout.columns])
-        counts[~np.isnan(fixed)] = 0
+        if not self.ordered_layout.is_binary:
+            counts[[len(trees) == 1 and not len(trees.splits) for trees in self.trees]] = 0
         return np.bincount(self.ordered_layout.node_column, counts, self.n_columns).astype(np.intp)
 
     @cached_property
