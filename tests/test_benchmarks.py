@@ -24,6 +24,7 @@ import pytest
         ("gallery.py", "plot-surprise-bars.png"),
         ("bench_reconstruction.py", "likeliest"),
         ("bench_synthesis.py", "training rows"),
+        ("bench_table_training.py", "cells against weight 0"),
         ("irrelevant.py", "test, copy 3"),
         ("newton.py", "gradient"),
     ],

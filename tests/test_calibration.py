@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
-from lbarn import inspection
+from conftest import Dataset
+from lbarn import LBARN, inspection
 from lbarn._models.calibration import THRESHOLDS, CalibrationTally, Cells
 from lbarn.baselines import IndependentBits
 from lbarn.inspection import calibration
@@ -74,6 +77,25 @@ def test_a_model_that_is_too_certain_is_found_out() -> None:
     (line,) = calibration(IndependentBits().fit(zeros), surprised, thresholds=[0.001])
     assert line.expected == pytest.approx(0.5, rel=0.01)
     assert line.observed == 40
+
+
+@pytest.mark.parametrize(
+    "name", ["digits", "mushrooms", "nips", "dna", "adult", "connect4", "ocr_letters", "web", "mnist"]
+)
+def test_no_parameters_at_all_give_no_false_certainty(name: str, shared_data: Callable[[str], Dataset]) -> None:
+    """On rows shuffled first: those that Web and NIPS have for tests are of another time than those for training.
+
+    Of a value that occurred in k of n training rows, the count in n others varies twice as much as one whose rate is known.
+    """
+    if name == "digits":
+        table = (load_digits().data >= 8).astype(np.uint8)
+    else:
+        table = np.concatenate([part.unpack() for part in shared_data(name)])
+    shuffled = table[np.random.default_rng(0).permutation(len(table))[:2400], :: -(-table.shape[1] // 128)]
+    known, new = np.array_split(shuffled, 2)
+    model = LBARN(random_state=0, n_jobs=2).fit(known)
+    for line in calibration(model, new, thresholds=[1e-4, 0.001, 0.01]):
+        assert line.observed <= line.expected + 3 * np.sqrt(2) * line.standard_error + 1
 
 
 def test_fair_coins_have_no_rarer_value_and_half_of_the_cells_count() -> None:

@@ -298,15 +298,29 @@ def test_another_seed_in_the_head_is_noticed(finished: Path) -> None:
         LBARN(**SHORT).fit(X, checkpoint=finished)
 
 
-def test_dimensions_that_belong_to_another_head_are_not_read(finished: Path) -> None:
-    head = finished / "checkpoint.json"
+def with_another_seed(folder: Path) -> int:
+    """A sound head of the same fit, begun with another seed; which seed that is."""
+    head = folder / "checkpoint.json"
     described = json.loads(head.read_text())
     del described["checksum"]
     seed = described["seed"] = described["seed"] ^ 1
     head.write_bytes(resealed(described))
-    before = set(finished_dimensions(finished))
-    assert LBARN(**SHORT).fit(X, checkpoint=finished).seed_ == seed
-    assert len(set(finished_dimensions(finished)) - before) == X.shape[1]
+    return int(seed)
+
+
+def test_dimensions_that_belong_to_another_head_are_not_read(tmp_path: Path) -> None:
+    anyhow = {**SHORT, "random_state": None}
+    LBARN(**anyhow).fit(X, checkpoint=tmp_path)
+    seed = with_another_seed(tmp_path)
+    before = set(finished_dimensions(tmp_path))
+    assert LBARN(**anyhow).fit(X, checkpoint=tmp_path).seed_ == seed
+    assert len(set(finished_dimensions(tmp_path)) - before) == X.shape[1]
+
+
+def test_a_head_whose_seed_is_not_that_of_random_state_is_refused(finished: Path) -> None:
+    with_another_seed(finished)
+    with pytest.raises(CheckpointError, match="its seed is not that of random_state"):
+        LBARN(**SHORT).fit(X, checkpoint=finished)
 
 
 def to_itself(path: Path) -> None:

@@ -393,42 +393,73 @@ def test_ctrl_c_is_one_line_and_130(tmp_path: Path) -> None:
     assert not (tmp_path / "model.lbarn").exists()
 
 
-@pytest.fixture(scope="module")
-def much(folder: Folder) -> Path:
-    """Rows that keep every command busy for a while."""
-    path = folder["much.csv"]
-    path.write_bytes(csv(folder.test) + csv(np.tile(folder.test, (20, 1)), None) * 300)
-    return path
-
-
-LONG = {
-    "score": ("{model}", "{much}", "-o", "{folder}/long.csv"),
-    "sample": ("{model}", "-n", "9000000", "-o", "{folder}/long.csv"),
-    "impute": ("{model}", "{much}", "-o", "{folder}/long.csv"),
-    "denoise": ("{model}", "{much}", "--flip", "0.1", "-o", "{folder}/long.csv"),
-    "anomalies": ("{model}", "{much}"),
-    "compress": ("{model}", "{much}", "-o", "{folder}/long.lbz"),
+ENDLESS = {
+    "score": ("{model}", "-", "-o", "{folder}/long.csv"),
+    "sample": ("{model}", "-n", str(2**60), "-o", "{folder}/long.csv"),
+    "impute": ("{model}", "-", "-o", "{folder}/long.csv"),
+    "denoise": ("{model}", "-", "--flip", "0.1", "-o", "{folder}/long.csv"),
+    "anomalies": ("{model}", "-"),
+    "compress": ("{model}", "-", "-o", "{folder}/long.lbz"),
 }
 
 
-@pytest.mark.parametrize("command", LONG)
-def test_ctrl_c_at_any_moment_is_one_line_and_130(command: str, folder: Folder, much: Path) -> None:
+@pytest.mark.parametrize("command", ENDLESS)
+def test_ctrl_c_at_any_moment_is_one_line_and_130(command: str, folder: Folder) -> None:
     rng = random.Random(command)
-    words = [word.format(model=folder.model, much=much, folder=folder.path) for word in LONG[command]]
+    words = [word.format(model=folder.model, folder=folder.path) for word in ENDLESS[command]]
+    rows_without_end = ["sh", "-c", 'echo "$1"; exec yes "$2"', "sh", *csv(folder.test[:1]).decode().split("\n")[:2]]
     for n_signals in (1, 4):
-        process = subprocess.Popen(
-            [EXECUTABLE, command, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
-        )
-        try:
-            with pytest.raises(subprocess.TimeoutExpired):  # it is at work
-                process.communicate(timeout=rng.uniform(0.5, 4))
-            for _ in range(n_signals):
-                process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=DEADLINE)
-        finally:
-            process.kill()
+        with (
+            subprocess.Popen(rows_without_end, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as source,
+            subprocess.Popen(
+                [EXECUTABLE, command, *words],
+                stdin=source.stdout,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            ) as process,
+        ):
+            try:
+                with pytest.raises(subprocess.TimeoutExpired):  # it is at work
+                    process.communicate(timeout=rng.uniform(0.5, 4))
+                for _ in range(n_signals):
+                    process.send_signal(signal.SIGINT)
+                _, said = process.communicate(timeout=DEADLINE)
+            finally:
+                source.kill()
+                process.kill()
         assert (process.returncode, said) == (130, b"lbarn: interrupted\n")
         assert not [path for path in folder.path.iterdir() if path.name.startswith(("long", "."))]
+
+
+DROPPED = """
+import lbarn.cli
+import lbarn.cli.app
+
+def run():
+    print("at work", flush=True)
+    while True:
+        try:
+            while True:
+                pass
+        except KeyboardInterrupt:
+            pass
+
+lbarn.cli.app.run = run
+lbarn.cli.main()
+"""
+
+
+def test_ctrl_c_ends_a_program_whose_libraries_drop_the_exception() -> None:
+    process = subprocess.Popen([sys.executable, "-c", DROPPED], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"at work\n"
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=DEADLINE)
+    finally:
+        process.kill()
+    assert (process.returncode, said) == (130, b"lbarn: interrupted\n")
 
 
 def test_ctrl_c_ends_a_command_that_waits_for_its_input(folder: Folder) -> None:
@@ -782,7 +813,7 @@ def test_a_result_never_replaces_what_is_read(folder: Folder) -> None:
 def test_swapped_arguments_and_formats_that_are_none_are_told(folder: Folder) -> None:
     assert "the model comes first" in refused("score", folder["test.csv"], folder.model)
     assert "comes before the data" in refused("fit", folder.model, "-o", folder["x.lbarn"])
-    assert "save the sheet as CSV" in refused("sample", folder.model, "-o", folder["x.xlsx"])
+    assert "name it by its format: CSV" in refused("sample", folder.model, "-o", folder["x.xlsx"])
     folder["huge.svm"].write_text(f"0 {10**30}:1\n")
     assert "cannot be read as libsvm" in refused("score", folder.model, folder["huge.svm"])
 

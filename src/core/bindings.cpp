@@ -15,6 +15,7 @@
 #include "bits.hpp"
 #include "booster.hpp"
 #include "entropy.hpp"
+#include "evaluate.hpp"
 #include "kernels.hpp"
 #include "logistic.hpp"
 #include "require.hpp"
@@ -85,16 +86,62 @@ Columns columns_of(const Array2<uint64_t>& columns, size_t n_rows) {
 }
 
 // What crosses the border as one object. Each keeps the arrays that it looks at.
+struct BoundCells {
+  Array2<uint16_t> cells;
+  Array1<uint32_t> first, offsets;
+  Array1<uint16_t> lo, hi;
+  CellColumns view;
+
+  BoundCells(Array2<uint16_t> cells, Array1<uint32_t> first, Array1<uint32_t> offsets, Array1<uint16_t> lo,
+             Array1<uint16_t> hi)
+      : BoundCells(std::move(cells), std::move(first), std::move(offsets), std::move(lo), std::move(hi), true) {
+    const size_t bits = this->lo.shape(0);
+    require(this->first.shape(0) == view.count && this->offsets.shape(0) == view.count + 1 &&
+                this->hi.shape(0) == bits && view.offsets[0] == 0 && view.offsets[view.count] == bits,
+            "cells: the numbers of columns and intervals do not add up");
+    size_t end = 0;
+    for (size_t c = 0; c < view.count; ++c) {
+      require(view.offsets[c] <= view.offsets[c + 1] && view.offsets[c + 1] <= bits,
+              "cells: the numbers of columns and intervals do not add up");
+      require(view.first[c] >= end, "cells: columns must follow each other and share no bit");
+      end = size_t{view.first[c]} + view.offsets[c + 1] - view.offsets[c];
+    }
+    for (size_t k = 0; k < bits; ++k)
+      require(view.lo[k] <= view.hi[k] && view.hi[k] < UINT16_MAX, "cells: not an interval");
+    for (size_t i = 0; i < view.count * view.rows; ++i)
+      require(view.cells[i] < UINT16_MAX, "cells: there are at most 65,535 in a column");
+  }
+
+  // The same columns of some rows.
+  BoundCells take(const Array1<int32_t>& index) const;
+
+ private:
+  BoundCells(Array2<uint16_t> cells, Array1<uint32_t> first, Array1<uint32_t> offsets, Array1<uint16_t> lo,
+             Array1<uint16_t> hi, bool)
+      : cells(std::move(cells)),
+        first(std::move(first)),
+        offsets(std::move(offsets)),
+        lo(std::move(lo)),
+        hi(std::move(hi)),
+        view{this->cells.shape(0), this->cells.shape(1), this->cells.data(), this->first.data(),
+             this->offsets.data(), this->lo.data(),      this->hi.data()} {}
+};
+
 struct BoundRows {
   Array2<uint64_t> columns;
   std::optional<Array1<double>> weight;
+  std::optional<BoundCells> cells;
   WeightedRows rows;
 
-  BoundRows(Array2<uint64_t> columns, size_t n_rows, std::optional<Array1<double>> weight)
-      : columns(std::move(columns)), weight(std::move(weight)) {
+  BoundRows(Array2<uint64_t> columns, size_t n_rows, std::optional<Array1<double>> weight,
+            std::optional<BoundCells> cells)
+      : columns(std::move(columns)), weight(std::move(weight)), cells(std::move(cells)) {
     require(!this->weight || this->weight->shape(0) == n_rows, "weight: one value per row is needed");
-    rows = {columns_of(this->columns, n_rows), this->weight ? this->weight->data() : nullptr};
+    require(!this->cells || this->cells->view.rows == n_rows, "cells: one per row and column is needed");
+    rows = {columns_of(this->columns, n_rows), this->weight ? this->weight->data() : nullptr,
+            this->cells ? &this->cells->view : nullptr};
   }
+  BoundRows(const BoundRows&) = delete;
   const WeightedRows& with_position(size_t position) const {
     require(position < columns.shape(0), "position: no such column");
     return rows;
@@ -204,6 +251,36 @@ New1<int32_t> log_odds_of(const Array2<uint64_t>& columns, size_t n_rows, const 
   return give<New1<int32_t>>(std::move(result), {n_rows});
 }
 
+void check_index(const Array1<int32_t>& index, size_t n_rows) {
+  for (size_t i = 0; i < index.shape(0); ++i)
+    require(index.data()[i] >= 0 && static_cast<size_t>(index.data()[i]) < n_rows, "index: no such row");
+}
+
+BoundCells BoundCells::take(const Array1<int32_t>& index) const {
+  check_index(index, view.rows);
+  const size_t n = index.shape(0);
+  std::vector<uint16_t> taken(view.count * n);
+  {
+    nb::gil_scoped_release released;
+    for (size_t c = 0; c < view.count; ++c)
+      for (size_t i = 0; i < n; ++i)
+        taken[c * n + i] = view.cells[c * view.rows + static_cast<size_t>(index.data()[i])];
+  }
+  return {give<Array2<uint16_t>>(std::move(taken), {view.count, n}), first, offsets, lo, hi, true};
+}
+
+New1<int32_t> log_odds_of_some(const Array2<uint8_t>& rows, const Array1<int32_t>& index, const BoundTrees& trees) {
+  const Rows r = rows_of(rows);
+  require(trees.n_features <= 8 * r.stride, "a split uses a column that is not there");
+  check_index(index, r.count);
+  std::vector<int32_t> result;
+  {
+    nb::gil_scoped_release released;
+    result = log_odds_at(r, index.data(), index.shape(0), trees.view);
+  }
+  return give(std::move(result));
+}
+
 New1<int64_t> log_likelihoods(const Array1<int32_t>& log_odds, const Array1<uint64_t>& target) {
   const size_t n = log_odds.shape(0);
   require(target.shape(0) * 64 >= n, "target: too few bits");
@@ -227,6 +304,19 @@ New2<uint64_t> transposed(const Array2<uint8_t>& rows, size_t n_columns) {
   {
     nb::gil_scoped_release released;
     transpose(r, n_columns, out.data());
+  }
+  return give<New2<uint64_t>>(std::move(out), {n_columns, words});
+}
+
+New2<uint64_t> taken(const Array2<uint8_t>& rows, const Array1<int32_t>& index, size_t n_columns) {
+  const Rows r = rows_of(rows);
+  require(n_columns <= 8 * r.stride, "rows: fewer columns than asked for");
+  check_index(index, r.count);
+  const size_t words = column_words(index.shape(0));
+  std::vector<uint64_t> out(n_columns * words);
+  {
+    nb::gil_scoped_release released;
+    take_columns(r, index.data(), index.shape(0), n_columns, out.data());
   }
   return give<New2<uint64_t>>(std::move(out), {n_columns, words});
 }
@@ -311,9 +401,13 @@ NB_MODULE(_core, m) {
       .def_rw("cap", &BoostingParameters::cap)
       .def_rw("max_features", &BoostingParameters::max_features)
       .def_rw("n_iter_no_change", &BoostingParameters::n_iter_no_change, nb::arg().none());
+  nb::class_<BoundCells>(m, "CellColumns")
+      .def(nb::init<Array2<uint16_t>, Array1<uint32_t>, Array1<uint32_t>, Array1<uint16_t>, Array1<uint16_t>>(),
+           "cells"_a, "first"_a, "offsets"_a, "lo"_a, "hi"_a)
+      .def("take", &BoundCells::take, "index"_a);
   nb::class_<BoundRows>(m, "WeightedRows")
-      .def(nb::init<Array2<uint64_t>, size_t, std::optional<Array1<double>>>(), "columns"_a, "n_rows"_a,
-           "weight"_a.none() = nb::none());
+      .def(nb::init<Array2<uint64_t>, size_t, std::optional<Array1<double>>, std::optional<BoundCells>>(), "columns"_a,
+           "n_rows"_a, "weight"_a.none() = nb::none(), "cells"_a.none() = nb::none());
   nb::class_<BoundTrees>(m, "Trees")
       .def(nb::init<Array2<uint16_t>, Array1<float>, Array1<int32_t>, Array1<int64_t>, int32_t>(),
            "splits"_a.noconvert(), "gains"_a.noconvert(), "values"_a.noconvert(), "offsets"_a.noconvert(),
@@ -343,11 +437,13 @@ NB_MODULE(_core, m) {
   m.def("choose_simd_path", &choose_kernels, "name"_a);
   m.def("column_words", &column_words, "n_rows"_a);
   m.def("transpose", &transposed, "rows"_a, "n_columns"_a);
+  m.def("take_columns", &taken, "rows"_a, "index"_a, "n_columns"_a);
   m.def("boost", &boost_rows, "train"_a, "valid"_a, "position"_a, "parameters"_a, "seed"_a, "start"_a, "cancel"_a);
   m.def("refit", &refit_trees, "rows"_a, "position"_a, "trees"_a, "parameters"_a, "n_start"_a, "start_rate"_a,
         "cancel"_a);
   m.def("curve", &curve_of, "rows"_a, "position"_a, "trees"_a, "cancel"_a);
   m.def("log_odds", &log_odds_of, "columns"_a, "n_rows"_a, "trees"_a);
+  m.def("log_odds_at", &log_odds_of_some, "rows"_a, "index"_a, "trees"_a);
   m.def("log_likelihoods", &log_likelihoods, "log_odds"_a, "target"_a);
   m.def("probabilities", &probabilities, "log_odds"_a);
   m.def("histogram", &histogram_of, "rows"_a, "index"_a, "digits"_a, "n_columns"_a = nb::none());

@@ -1,6 +1,9 @@
 #include "bits.hpp"
 
 #include <algorithm>
+#include <cstring>
+
+#include "kernels.hpp"
 
 namespace lbarn {
 namespace {
@@ -13,6 +16,28 @@ uint64_t transpose8(uint64_t x) {
   x = x ^ t ^ (t << 14);
   t = (x ^ (x >> 28)) & 0x00000000F0F0F0F0ULL;
   return x ^ t ^ (t << 28);
+}
+
+// The columns of the rows that `row(i)` points to.
+template <class RowAt>
+void write_columns(RowAt row, size_t count, size_t columns, uint64_t* out) {
+  const Kernels& k = kernels();
+  const size_t words = column_words(count);
+  BitBlock block;
+  // By blocks of 512 rows, so that a column's cache line is written whole before the next.
+  for (size_t base = 0; base < count; base += kBlockRows)
+    for (size_t first = 0; first < columns; first += 64 * kBlockLanes)
+      for (size_t start = base; start < std::min(base + kBlockRows, count); start += 64) {
+        const size_t n = std::min<size_t>(64, count - start);
+        for (size_t r = 0; r < n; ++r) std::memcpy(block.word[r], row(start + r) + first / 8, sizeof block.word[r]);
+        std::memset(block.word + n, 0, (64 - n) * sizeof block.word[0]);
+        k.transpose_block(block);
+        for (size_t lane = 0; lane < kBlockLanes; ++lane) {
+          const size_t column = first + 64 * lane;
+          for (size_t c = 0; c < 64 && column + c < columns; ++c)
+            out[(column + c) * words + start / 64] = block.word[c][lane];
+        }
+      }
 }
 
 }  // namespace
@@ -40,8 +65,9 @@ void Predictors::append(const Columns& columns, size_t position) {
     start_[i * view_.stride + at / 8] |= static_cast<uint8_t>((column[i / 64] >> (i % 64) & 1) << (at % 8));
 }
 
-Predictors::Predictors(const Columns& columns, size_t position) {
+Predictors::Predictors(const Columns& columns, size_t position, const std::vector<uint8_t>& skip) {
   for (size_t j = 0; j < position; ++j) {
+    if (!skip.empty() && skip[j]) continue;
     const uint64_t* column = columns.column(j);
     size_t ones = 0;
     for (size_t w = 0; w < columns.words; ++w) ones += static_cast<size_t>(__builtin_popcountll(column[w]));
@@ -63,23 +89,11 @@ Predictors::Predictors(const Columns& columns, size_t position) {
 }
 
 void transpose(const Rows& rows, size_t columns, uint64_t* out) {
-  const size_t words = column_words(rows.count);
-  const size_t column_bytes = (columns + 7) / 8;
-  for (size_t base = 0; base < rows.count; base += 64) {
-    const size_t n = std::min<size_t>(64, rows.count - base);
-    for (size_t byte = 0; byte < column_bytes; ++byte) {
-      uint64_t column[8] = {};
-      for (size_t r8 = 0; r8 < n; r8 += 8) {
-        uint64_t square = 0;
-        for (size_t r = r8; r < std::min(r8 + 8, n); ++r)
-          square |= static_cast<uint64_t>(rows.row(base + r)[byte]) << (8 * (r - r8));
-        square = transpose8(square);
-        for (size_t c = 0; c < 8; ++c) column[c] |= ((square >> (8 * c)) & 0xFF) << r8;
-      }
-      for (size_t c = 0; c < std::min<size_t>(8, columns - 8 * byte); ++c)
-        out[(8 * byte + c) * words + base / 64] = column[c];
-    }
-  }
+  write_columns([&rows](size_t i) { return rows.row(i); }, rows.count, columns, out);
+}
+
+void take_columns(const Rows& rows, const int32_t* index, size_t count, size_t columns, uint64_t* out) {
+  write_columns([&rows, index](size_t i) { return rows.row(static_cast<size_t>(index[i])); }, count, columns, out);
 }
 
 }  // namespace lbarn

@@ -42,8 +42,8 @@ inline size_t column_words(size_t rows) { return (rows + kBlockRows - 1) / kBloc
 // others), close together, aligned, and nothing else.
 class Predictors {
  public:
-  // Those among the columns before `position`.
-  Predictors(const Columns& columns, size_t position);
+  // Those among the columns before `position`, but for those that `skip` marks.
+  Predictors(const Columns& columns, size_t position, const std::vector<uint8_t>& skip = {});
 
   // None yet, and room for so many; `append` adds a column of `columns`.
   static Predictors with_room(const Columns& columns, size_t capacity);
@@ -66,5 +66,8 @@ class Predictors {
 
 // Writes the first `columns` columns of `rows` into `out`, which holds columns * column_words(rows.count) zeroed words.
 void transpose(const Rows& rows, size_t columns, uint64_t* out);
+
+// The same for rows index[0..count) alone: `out` holds columns * column_words(count) zeroed words.
+void take_columns(const Rows& rows, const int32_t* index, size_t count, size_t columns, uint64_t* out);
 
 }  // namespace lbarn

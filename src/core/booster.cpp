@@ -5,7 +5,6 @@
 
 #include "fixed_point.hpp"
 #include "leaves.hpp"
-#include "logistic.hpp"
 #include "require.hpp"
 
 namespace lbarn {
@@ -97,8 +96,10 @@ void boost(const WeightedRows& train, const WeightedRows& valid, size_t position
   size_t best_round = static_cast<size_t>(best - boosted.valid_curve.begin());
 
   const size_t patience = parameters.n_iter_no_change.value_or(0);
-  const Predictors predictors(train.columns, position);
-  Round round(k, training, predictors, parameters);
+  CellPredictors cells;
+  if (train.cells && fits_cells(parameters, training)) cells = CellPredictors(*train.cells, position);
+  const Predictors predictors(train.columns, position, cells.covered());
+  Round round(k, training, predictors, parameters, std::move(cells));
   int64_t headroom = headroom_after(trees.view());
   const LeafRule rule = rule_for(parameters, training);
 
@@ -157,14 +158,6 @@ Curve curve(const WeightedRows& rows, size_t position, const TreesView& trees, c
     curve.push_back(walker.mean(walker.advance_score(tree.values)));
   }
   return curve;
-}
-
-std::vector<int32_t> log_odds(const Columns& columns, const TreesView& trees) {
-  std::vector<int32_t> sums(columns.padded_rows());
-  kernels().add_trees(columns, trees, sums.data());
-  if (trees.limit < kNoLimit)
-    for (int32_t& sum : sums) sum = clamped(sum, trees.limit);
-  return sums;
 }
 
 }  // namespace lbarn

@@ -33,7 +33,4 @@ int32_t refit(const WeightedRows& rows, size_t position, const TreesView& trees,
 // The curve of any rows under trained trees.
 Curve curve(const WeightedRows& rows, size_t position, const TreesView& trees, const Interrupt& interrupt);
 
-// The log-odds of all rows, padding included, in units of 2^-20.
-std::vector<int32_t> log_odds(const Columns& columns, const TreesView& trees);
-
 }  // namespace lbarn

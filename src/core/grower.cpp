@@ -16,54 +16,102 @@ struct Candidate {
 
 }  // namespace
 
-Grower::Grower(const Kernels& kernels, const Columns& columns, const Predictors& predictors)
+Grower::Grower(const Kernels& kernels, const Columns& columns, const Predictors& predictors,
+               const CellPredictors& cells)
     : kernels_(kernels),
       columns_(columns),
       predictors_(predictors),
+      cells_(cells),
       index_(columns.padded_rows() + 64),
-      scores_(scan_slots(predictors_.rows())) {}
+      scores_(scan_slots(predictors_.rows())),
+      fresh_(cells.empty() ? 0 : cells.rows_of_cells()),
+      cell_scores_(cells.scores()),
+      other_cell_scores_(cells.scores()) {}
 
-void Grower::scan(Leaf& leaf, const DigitPlanes& planes, const double* keep) {
-  const size_t count = kernels_.list_rows(leaf.mask.data(), columns_.words, index_.data());
-  kernels_.histogram(predictors_.rows(), index_.data(), count, planes, scratch_, leaf.g.data(), leaf.h.data());
-  for (size_t j = 0; keep && j < scores_.size(); ++j) {
-    leaf.g[j] *= keep[j];
-    leaf.h[j] *= keep[j];
+Grower::Leaf& Grower::leaf_at(size_t i) {
+  if (i == leaves_.size()) {
+    leaves_.emplace_back();
+    leaves_[i].mask.resize(columns_.words);
+    leaves_[i].g.resize(scores_.size());
+    leaves_[i].h.resize(scores_.size());
+    leaves_[i].cells.resize(fresh_.size());
+  }
+  return leaves_[i];
+}
+
+void Grower::scan_bits(Leaf& leaf, size_t count, const QuantisedRows& rows, const GrowthLimits& limits) {
+  if (scores_.empty()) return;
+  kernels_.histogram(predictors_.rows(), index_.data(), count, rows.planes, scratch_, leaf.g.data(), leaf.h.data());
+  for (size_t j = 0; limits.keep && j < scores_.size(); ++j) {
+    leaf.g[j] *= limits.keep[j];
+    leaf.h[j] *= limits.keep[j];
   }
 }
 
-void Grower::search(Leaf& leaf, double l2) {
-  leaf.best = BestSplit{};
-  if (leaf.rows > 1 && leaf.h_total > 0.0)
-    leaf.best = kernels_.best_split(leaf.g.data(), leaf.h.data(), scores_.size(), leaf.g_total, leaf.h_total, l2,
-                                    scores_.data());
+void Grower::search(Leaf& leaf, const CellScores* scores, double l2) {
+  leaf.gain = 0.0;
+  if (leaf.rows <= 1 || leaf.h_total <= 0.0) return;
+  double score = 0.0;
+  if (!scores_.empty()) {
+    const BestSplit best = kernels_.best_split(leaf.g.data(), leaf.h.data(), scores_.size(), leaf.g_total, leaf.h_total,
+                                               l2, scores_.data());
+    if (best.score > 0.0) {
+      const size_t slot = slot_of_feature(best.feature);
+      score = best.score;
+      leaf.feature = predictors_.position(best.feature);
+      leaf.g_ones = leaf.g[slot];
+      leaf.h_ones = leaf.h[slot];
+    }
+  }
+  if (!cells_.empty()) {
+    const CellSplit best = cells_.best(node_of(leaf), scores, l2);
+    if (best.score > score || (best.score == score && score > 0.0 && best.position < leaf.feature)) {
+      score = best.score;
+      leaf.feature = static_cast<uint16_t>(best.position);
+      leaf.g_ones = g_of(best.sum);
+      leaf.h_ones = h_of(best.sum);
+    }
+  }
+  leaf.gain = std::max(0.0, score - leaf.g_total * leaf.g_total / (leaf.h_total + l2));
 }
 
-const std::vector<Split>& Grower::grow(const DigitPlanes& planes, const uint64_t* active, QuantisedTotals totals,
-                                       const GrowthLimits& limits) {
-  const auto leaf_at = [&](size_t i) -> Leaf& {
-    if (i == leaves_.size()) {
-      leaves_.emplace_back();
-      leaves_[i].mask.resize(columns_.words);
-      leaves_[i].g.resize(scores_.size());
-      leaves_[i].h.resize(scores_.size());
-    }
-    return leaves_[i];
-  };
-  splits_.clear();
-  if (predictors_.count() == 0 || totals.h <= 0) return splits_;
-
+void Grower::scan_root(const QuantisedRows& rows, const GrowthLimits& limits) {
   Leaf& root = leaf_at(0);
-  std::copy(active, active + columns_.words, root.mask.begin());
-  root.rows = 0;
-  for (const uint64_t word : root.mask) root.rows += static_cast<size_t>(__builtin_popcountll(word));
-  root.g_total = static_cast<double>(totals.g);
-  root.h_total = static_cast<double>(totals.h);
-  scan(root, planes, limits.keep);
-  search(root, limits.l2);
+  std::copy(rows.active, rows.active + columns_.words, root.mask.begin());
+  root.g_total = static_cast<double>(rows.totals.g);
+  root.h_total = static_cast<double>(rows.totals.h);
+  root.rows = list(root);
+  scan_bits(root, root.rows, rows, limits);
+  if (!cells_.empty()) {
+    cells_.add(kernels_, index_.data(), root.rows, rows.values, fresh_.data());
+    cells_.sum(kernels_, fresh_.data(), node_of(root), limits.l2, cell_scores_.data());
+  }
+  search(root, cell_scores_.data(), limits.l2);
+}
+
+// Scans the smaller side; the larger, which has the parent's arrays, is what remains of them. All sums are integers, so
+// the difference is exact.
+void Grower::divide(Leaf& smaller, Leaf& larger, const QuantisedRows& rows, const GrowthLimits& limits) {
+  const size_t count = list(smaller);
+  scan_bits(smaller, count, rows, limits);
+  for (size_t j = 0; j < scores_.size(); ++j) larger.g[j] -= smaller.g[j];
+  for (size_t j = 0; j < scores_.size(); ++j) larger.h[j] -= smaller.h[j];
+  if (!cells_.empty()) {
+    cells_.add(kernels_, index_.data(), count, rows.values, fresh_.data());
+    cells_.divide(kernels_, fresh_.data(), node_of(smaller), node_of(larger), limits.l2, cell_scores_.data(),
+                  other_cell_scores_.data());
+  }
+  search(smaller, cell_scores_.data(), limits.l2);
+  search(larger, other_cell_scores_.data(), limits.l2);
+}
+
+const std::vector<Split>& Grower::grow(const QuantisedRows& rows, const GrowthLimits& limits) {
+  splits_.clear();
+  if ((predictors_.count() == 0 && cells_.empty()) || rows.totals.h <= 0) return splits_;
+  scan_root(rows, limits);
 
   std::priority_queue<Candidate> queue;
-  if (root.best.gain > limits.min_gain) queue.push({root.best.gain, 0});
+  if (leaves_[0].gain > limits.min_gain) queue.push({leaves_[0].gain, 0});
   while (!queue.empty() && splits_.size() + 1 < limits.max_leaf_nodes) {
     const uint32_t parent = queue.top().leaf;
     queue.pop();
@@ -71,34 +119,26 @@ const std::vector<Split>& Grower::grow(const DigitPlanes& planes, const uint64_t
     leaf_at(child);
     Leaf& zeros = leaves_[parent];
     Leaf& ones = leaves_[child];
-    const uint16_t feature = predictors_.position(zeros.best.feature);
-    const size_t slot = slot_of_feature(zeros.best.feature);
-    splits_.push_back({static_cast<uint16_t>(parent), feature});
+    splits_.push_back({static_cast<uint16_t>(parent), zeros.feature});
     if (splits_.size() + 1 == limits.max_leaf_nodes) break;
 
-    ones.rows = kernels_.split_mask(zeros.mask.data(), columns_.column(feature), ones.mask.data(), columns_.words);
+    const uint64_t* column = columns_.column(zeros.feature);
+    ones.rows = kernels_.split_mask(zeros.mask.data(), column, ones.mask.data(), columns_.words);
     zeros.rows -= ones.rows;
-    ones.g_total = zeros.g[slot];
-    ones.h_total = zeros.h[slot];
+    ones.g_total = zeros.g_ones;
+    ones.h_total = zeros.h_ones;
     zeros.g_total -= ones.g_total;
     zeros.h_total -= ones.h_total;
 
-    // Scan the smaller side into the fresh arrays; the larger is what remains of the parent's. All are integers in
-    // doubles, so the difference is exact.
-    const bool scan_ones = ones.rows <= zeros.rows;
-    if (!scan_ones) {
+    const bool ones_smaller = ones.rows <= zeros.rows;
+    if (!ones_smaller) {
       ones.g.swap(zeros.g);
       ones.h.swap(zeros.h);
+      ones.cells.swap(zeros.cells);
     }
-    Leaf& smaller = scan_ones ? ones : zeros;
-    Leaf& larger = scan_ones ? zeros : ones;
-    scan(smaller, planes, limits.keep);
-    for (size_t j = 0; j < scores_.size(); ++j) larger.g[j] -= smaller.g[j];
-    for (size_t j = 0; j < scores_.size(); ++j) larger.h[j] -= smaller.h[j];
-    search(zeros, limits.l2);
-    search(ones, limits.l2);
-    if (zeros.best.gain > limits.min_gain) queue.push({zeros.best.gain, parent});
-    if (ones.best.gain > limits.min_gain) queue.push({ones.best.gain, child});
+    divide(ones_smaller ? ones : zeros, ones_smaller ? zeros : ones, rows, limits);
+    if (zeros.gain > limits.min_gain) queue.push({zeros.gain, parent});
+    if (ones.gain > limits.min_gain) queue.push({ones.gain, child});
   }
   return splits_;
 }

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "cells.hpp"
 #include "kernels.hpp"
 
 namespace lbarn {
@@ -15,33 +16,51 @@ struct GrowthLimits {
   const double* keep = nullptr;  // by slot, 1 for the features that may be split on and 0 for others; null: all may
 };
 
+// The rows' quantised g and h: as digits for the bits, as one number each for the cells (null where there are none).
+struct QuantisedRows {
+  DigitPlanes planes;
+  const uint64_t* values;
+  const uint64_t* active;  // no row outside it has a digit set
+  QuantisedTotals totals;
+};
+
 class Grower {
  public:
-  // Both must outlive it.
-  Grower(const Kernels& kernels, const Columns& columns, const Predictors& predictors);
+  // All must outlive it.
+  Grower(const Kernels& kernels, const Columns& columns, const Predictors& predictors, const CellPredictors& cells);
 
-  // The splits of a tree on the rows of `active`; no row outside it has a digit set.
-  const std::vector<Split>& grow(const DigitPlanes& planes, const uint64_t* active, QuantisedTotals totals,
-                                 const GrowthLimits& limits);
+  // The splits of a tree.
+  const std::vector<Split>& grow(const QuantisedRows& rows, const GrowthLimits& limits);
 
  private:
   struct Leaf {
     std::vector<uint64_t> mask;  // its rows
     std::vector<double> g, h;    // its histogram
+    std::vector<CellRow> cells;  // and that of the cells
     double g_total, h_total;
     size_t rows;
-    BestSplit best;
+    double gain;  // of its best split
+    uint16_t feature;
+    double g_ones, h_ones;
   };
 
-  void scan(Leaf& leaf, const DigitPlanes& planes, const double* keep);
-  void search(Leaf& leaf, double l2);
+  Leaf& leaf_at(size_t i);
+  size_t list(const Leaf& leaf) { return kernels_.list_rows(leaf.mask.data(), columns_.words, index_.data()); }
+  void scan_root(const QuantisedRows& rows, const GrowthLimits& limits);
+  void divide(Leaf& smaller, Leaf& larger, const QuantisedRows& rows, const GrowthLimits& limits);
+  void scan_bits(Leaf& leaf, size_t count, const QuantisedRows& rows, const GrowthLimits& limits);
+  void search(Leaf& leaf, const CellScores* scores, double l2);
+  static CellPredictors::Node node_of(Leaf& leaf) { return {leaf.cells.data(), leaf.g_total, leaf.h_total}; }
 
   const Kernels& kernels_;
   Columns columns_;
   const Predictors& predictors_;
+  const CellPredictors& cells_;
   std::vector<Leaf> leaves_;  // kept from tree to tree
   std::vector<uint32_t> index_;
   std::vector<double> scores_;
+  std::vector<CellRow> fresh_;  // zeros between scans
+  std::vector<CellScores> cell_scores_, other_cell_scores_;
   std::vector<Split> splits_;
   HistogramScratch scratch_;
 };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bits.hpp"
+#include "inline.hpp"
 #include "random.hpp"
 #include "trees.hpp"
 
@@ -37,10 +38,55 @@ constexpr size_t slot_of_feature(size_t feature) {
   return feature / 128 * 128 + feature % 4 * 32 + feature / 4 % 2 * 16 + feature / 8 % 16;
 }
 
+// 64 rows of four words each. Transposed, bit r of word[c][lane] is what bit c of word[r][lane] was.
+constexpr size_t kBlockLanes = 4;
+struct BitBlock {
+  alignas(64) uint64_t word[64][kBlockLanes];
+};
+
+// What a split of a node with totals G, H into ones with sums g1, h1 and the rest is worth; 0 where a side is empty.
+LBARN_INLINE double split_score(double g1, double h1, double G, double H, double l2) {
+  const double g0 = G - g1, h0 = H - h1;
+  const double a = h0 + l2, b = h1 + l2;
+  const double score = (g0 * g0 * b + g1 * g1 * a) / (a * b);
+  return (h0 > 0.0) & (h1 > 0.0) ? score : 0.0;
+}
+
 struct BestSplit {
-  double gain = 0.0;
+  double score = 0.0;
   uint32_t feature = 0;
 };
+
+// Sums over cells. Those of g and h are one number, g 2^32 + h, while both fit 31 bits: added and subtracted as one.
+// Eight columns lie side by side, so that they are summed side by side.
+constexpr size_t kCellLanes = 8;
+struct alignas(64) CellRow {
+  uint64_t sum[kCellLanes];
+};
+constexpr uint64_t packed_sum(int32_t g, int32_t h) {
+  return (static_cast<uint64_t>(static_cast<int64_t>(g)) << 32) + static_cast<uint32_t>(h);
+}
+constexpr int32_t g_of(uint64_t sum) { return static_cast<int32_t>(sum >> 32); }
+constexpr int32_t h_of(uint64_t sum) { return static_cast<int32_t>(sum & 0xFFFFFFFFu); }
+
+// Up to 16 rows of cells that are scored together; `top` where the sums start anew.
+constexpr size_t kChunkRows = 16;
+struct CellChunk {
+  uint32_t first;
+  uint32_t rows : 31;
+  uint32_t top : 1;
+};
+
+// The totals of a node, and the best score in each lane of each chunk: a float, as the integer of the same bits.
+struct CellNode {
+  int32_t g, h;
+  float l2;
+};
+struct alignas(32) CellScores {
+  int32_t lane[kCellLanes];
+};
+// The column in a row of cells that each lane of the scores belongs to.
+constexpr size_t kColumnOfLane[kCellLanes] = {0, 1, 4, 5, 2, 3, 6, 7};
 
 struct LeafSum {
   int64_t g = 0;
@@ -84,10 +130,26 @@ struct Kernels {
   void (*histogram)(const Rows& rows, uint32_t* index, size_t count, const DigitPlanes& planes,
                     HistogramScratch& scratch, double* g, double* h);
 
-  // The split of a node with totals G, H of greatest gain, the lowest feature among equals; gain 0 where none exists.
+  // The split of a node with totals G, H of greatest score, the lowest feature among equals; score 0 where none exists.
   // `g`, `h` and `scratch` have `slots` entries, in scan order.
   BestSplit (*best_split)(const double* g, const double* h, size_t slots, double G, double H, double l2,
                           double* scratch);
+
+  // Adds the values of the listed rows to sums[slot] for each of the row's slots; a row has `columns` of them.
+  void (*add_cells16)(const uint16_t* slots, size_t columns, const uint32_t* index, size_t count,
+                      const uint64_t* values, uint64_t* sums);
+  void (*add_cells32)(const uint32_t* slots, size_t columns, const uint32_t* index, size_t count,
+                      const uint64_t* values, uint64_t* sums);
+
+  // Turns the sums of single cells, `fresh`, into those of all cells from each one up, `own`, and zeroes `fresh`.
+  // `scores` gets the best of each lane and chunk among the cells that are `allowed` (all bits set, in the order of
+  // the lanes), and then those over all chunks. In `divide_cells`, `rest` becomes what is left of it without `own`, and
+  // is scored too.
+  void (*sum_cells)(const CellChunk* chunks, size_t count, const CellScores* allowed, CellRow* fresh, CellRow* own,
+                    const CellNode& node, CellScores* scores);
+  void (*divide_cells)(const CellChunk* chunks, size_t count, const CellScores* allowed, CellRow* fresh, CellRow* own,
+                       CellRow* rest, const CellNode& own_node, const CellNode& rest_node, CellScores* own_scores,
+                       CellScores* rest_scores);
 
   // zeros = mask & ~column in place, ones = mask & column; the number of rows in `ones`.
   size_t (*split_mask)(uint64_t* mask, const uint64_t* column, uint64_t* ones, size_t words);
@@ -111,8 +173,12 @@ struct Kernels {
   QuantisedTotals (*quantise)(size_t rows, const int32_t* g, const int32_t* h, int32_t max_g, int32_t max_h,
                               const Quantiser& how, uint16_t* const* planes, uint64_t* active);
 
-  // Adds the trees' values to the log-odds of all rows, padding included; their limit is not looked at.
+  // Adds the trees' values to the log-odds of all rows, padding included; their limit is not looked at. Columns may
+  // have any number of words here.
   void (*add_trees)(const Columns& columns, const TreesView& trees, int32_t* log_odds);
+
+  // Transposes the four 64 x 64 bit matrices, in place.
+  void (*transpose_block)(BitBlock& block);
 };
 
 // The path in use: the fastest that this machine has, or the one named by LBARN_SIMD (avx2, neon, portable).

@@ -87,13 +87,7 @@ LBARN_INLINE int64_t bits_of(double x) {
 
 LBARN_TARGET BestSplit best_split(const double* g, const double* h, size_t slots, double G, double H, double l2,
                                   double* scratch) {
-  for (size_t j = 0; j < slots; ++j) {
-    const double g1 = g[j], h1 = h[j];
-    const double g0 = G - g1, h0 = H - h1;
-    const double a = h0 + l2, b = h1 + l2;
-    const double score = (g0 * g0 * b + g1 * g1 * a) / (a * b);
-    scratch[j] = (h0 > 0.0) & (h1 > 0.0) ? score : 0.0;
-  }
+  for (size_t j = 0; j < slots; ++j) scratch[j] = split_score(g[j], h[j], G, H, l2);
   int64_t best = 0;  // scores are not negative, so their bits are ordered as they are
   for (size_t j = 0; j < slots; ++j) best = std::max(best, bits_of(scratch[j]));
   BestSplit split;
@@ -101,10 +95,105 @@ LBARN_TARGET BestSplit best_split(const double* g, const double* h, size_t slots
   split.feature = UINT32_MAX;
   for (size_t j = 0; j < slots; ++j)
     if (bits_of(scratch[j]) == best) split.feature = std::min(split.feature, static_cast<uint32_t>(feature_of_slot(j)));
-  double score;
-  std::memcpy(&score, &best, sizeof score);
-  split.gain = std::max(0.0, score - G * G / (H + l2));
+  std::memcpy(&split.score, &best, sizeof split.score);
   return split;
+}
+
+template <class Slot>
+LBARN_TARGET void add_cells(const Slot* slots, size_t columns, const uint32_t* index, size_t count,
+                            const uint64_t* values, uint64_t* sums) {
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t value = values[index[i]];
+    const Slot* slot = slots + index[i] * columns;
+    for (size_t c = 0; c < columns; ++c) sums[slot[c]] += value;
+  }
+}
+
+// Vectors that every compiler in question lowers to what the path has.
+typedef uint64_t SumVector __attribute__((vector_size(32)));
+typedef int32_t IntVector __attribute__((vector_size(32)));
+typedef float FloatVector __attribute__((vector_size(32)));
+
+// Scores in single precision of one row of cells, in two halves: within 2^-19 of what they are.
+LBARN_TARGET LBARN_INLINE void score_cells(const SumVector& low, const SumVector& high, const CellNode& node,
+                                           const CellScores& allowed, IntVector& best) {
+  IntVector a, b, mask;
+  std::memcpy(&a, &low, sizeof a);
+  std::memcpy(&b, &high, sizeof b);
+  std::memcpy(&mask, &allowed, sizeof mask);
+#if defined(__clang__)
+  const IntVector h1 = __builtin_shufflevector(a, b, 0, 2, 8, 10, 4, 6, 12, 14);
+  const IntVector g1 = __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15);
+#else
+  const IntVector h1 = __builtin_shuffle(a, b, IntVector{0, 2, 8, 10, 4, 6, 12, 14});
+  const IntVector g1 = __builtin_shuffle(a, b, IntVector{1, 3, 9, 11, 5, 7, 13, 15});
+#endif
+  const IntVector g0 = node.g - g1, h0 = node.h - h1;
+  const FloatVector fg1 = __builtin_convertvector(g1, FloatVector), fg0 = __builtin_convertvector(g0, FloatVector);
+  const FloatVector fa = __builtin_convertvector(h0, FloatVector) + node.l2;
+  const FloatVector fb = __builtin_convertvector(h1, FloatVector) + node.l2;
+  const FloatVector score = (fg0 * fg0 * fb + fg1 * fg1 * fa) / (fa * fb);
+  IntVector bits;
+  std::memcpy(&bits, &score, sizeof bits);
+  bits &= mask & (h0 > 0) & (h1 > 0);
+  best = bits > best ? bits : best;  // scores are not negative, so their bits are ordered as they are
+}
+
+template <bool kRest>
+LBARN_TARGET LBARN_INLINE void scan_cells(const CellChunk* chunks, size_t count, const CellScores* allowed,
+                                          CellRow* fresh, CellRow* own, CellRow* rest, const CellNode& own_node,
+                                          const CellNode& rest_node, CellScores* own_scores, CellScores* rest_scores) {
+  constexpr size_t kHalf = sizeof(SumVector);
+  SumVector low = {}, high = {};
+  const SumVector zero = {};
+  IntVector own_all = {}, rest_all = {};
+  for (size_t c = 0; c < count; ++c) {
+    if (chunks[c].top) low = high = zero;
+    IntVector own_best = {}, rest_best = {};
+    for (size_t r = chunks[c].first + chunks[c].rows; r-- > chunks[c].first;) {
+      auto* f = reinterpret_cast<char*>(fresh + r);
+      auto* o = reinterpret_cast<char*>(own + r);
+      SumVector x, y;
+      std::memcpy(&x, f, kHalf);
+      std::memcpy(&y, f + kHalf, kHalf);
+      low += x;
+      high += y;
+      std::memcpy(f, &zero, kHalf);
+      std::memcpy(f + kHalf, &zero, kHalf);
+      std::memcpy(o, &low, kHalf);
+      std::memcpy(o + kHalf, &high, kHalf);
+      score_cells(low, high, own_node, allowed[r], own_best);
+      if (kRest) {
+        auto* p = reinterpret_cast<char*>(rest + r);
+        std::memcpy(&x, p, kHalf);
+        std::memcpy(&y, p + kHalf, kHalf);
+        x -= low;
+        y -= high;
+        std::memcpy(p, &x, kHalf);
+        std::memcpy(p + kHalf, &y, kHalf);
+        score_cells(x, y, rest_node, allowed[r], rest_best);
+      }
+    }
+    std::memcpy(own_scores + c, &own_best, sizeof own_best);
+    own_all = own_best > own_all ? own_best : own_all;
+    if (kRest) {
+      std::memcpy(rest_scores + c, &rest_best, sizeof rest_best);
+      rest_all = rest_best > rest_all ? rest_best : rest_all;
+    }
+  }
+  std::memcpy(own_scores + count, &own_all, sizeof own_all);
+  if (kRest) std::memcpy(rest_scores + count, &rest_all, sizeof rest_all);
+}
+
+LBARN_TARGET void sum_cells(const CellChunk* chunks, size_t count, const CellScores* allowed, CellRow* fresh,
+                            CellRow* own, const CellNode& node, CellScores* scores) {
+  scan_cells<false>(chunks, count, allowed, fresh, own, nullptr, node, node, scores, nullptr);
+}
+
+LBARN_TARGET void divide_cells(const CellChunk* chunks, size_t count, const CellScores* allowed, CellRow* fresh,
+                               CellRow* own, CellRow* rest, const CellNode& own_node, const CellNode& rest_node,
+                               CellScores* own_scores, CellScores* rest_scores) {
+  scan_cells<true>(chunks, count, allowed, fresh, own, rest, own_node, rest_node, own_scores, rest_scores);
 }
 
 LBARN_TARGET size_t split_mask(uint64_t* mask, const uint64_t* column, uint64_t* ones, size_t words) {
@@ -138,32 +227,32 @@ LBARN_TARGET size_t list_rows(const uint64_t* mask, size_t words, uint32_t* out)
 constexpr size_t kMaxPlanes = 16;
 constexpr size_t kStackLeaves = 256;
 
-// The leaf of each of one block's rows. `masks` has room for a block of words per leaf.
-LBARN_TARGET LBARN_INLINE void assign_block(const uint64_t* columns, size_t column_words, const Tree& tree,
+// The leaf of each of the rows in kWords words. `masks` has room for so many words per leaf.
+template <size_t kWords>
+LBARN_TARGET LBARN_INLINE void assign_words(const uint64_t* columns, size_t column_words, const Tree& tree,
                                             uint64_t* masks, uint16_t* leaf) {
-  std::fill(masks, masks + kBlockWords, ~uint64_t{0});
+  std::fill(masks, masks + kWords, ~uint64_t{0});
   for (size_t k = 0; k < tree.n_splits; ++k) {
-    uint64_t* zeros = masks + tree.splits[k].leaf * kBlockWords;
-    uint64_t* ones = masks + (k + 1) * kBlockWords;
+    uint64_t* zeros = masks + tree.splits[k].leaf * kWords;
+    uint64_t* ones = masks + (k + 1) * kWords;
     const uint64_t* column = columns + tree.splits[k].feature * column_words;
-    for (size_t w = 0; w < kBlockWords; ++w) {
+    for (size_t w = 0; w < kWords; ++w) {
       const uint64_t m = zeros[w], c = column[w];
       ones[w] = m & c;
       zeros[w] = m & ~c;
     }
   }
   // Bit p of a row's leaf index is set where the row is in any leaf whose index has that bit.
-  alignas(64) uint32_t planes[kMaxPlanes][kBlockRows / 32];
+  alignas(64) uint32_t planes[kMaxPlanes][2 * kWords];
   size_t n_planes = 0;
   for (; (tree.n_splits >> n_planes) != 0; ++n_planes) {
-    uint64_t plane[kBlockWords] = {};
+    uint64_t plane[kWords] = {};
     const size_t bit = size_t{1} << n_planes;
     for (size_t l = bit; l <= tree.n_splits; l = (l + 1) | bit)
-      for (size_t w = 0; w < kBlockWords; ++w) plane[w] |= masks[l * kBlockWords + w];
+      for (size_t w = 0; w < kWords; ++w) plane[w] |= masks[l * kWords + w];
     std::memcpy(planes[n_planes], plane, sizeof plane);
   }
-  for (size_t i = 0; i < kBlockRows / 32; ++i)
-    Isa::leaf_indices(planes[0] + i, kBlockRows / 32, n_planes, leaf + 32 * i);
+  for (size_t i = 0; i < 2 * kWords; ++i) Isa::leaf_indices(planes[0] + i, 2 * kWords, n_planes, leaf + 32 * i);
 }
 
 // Masks for the leaves of one block: on the stack where they fit.
@@ -182,7 +271,7 @@ class LeafMasks {
 LBARN_TARGET void assign_leaves(const Columns& columns, const Tree& tree, uint16_t* leaf) {
   LeafMasks masks(tree.n_splits + 1);
   for (size_t w = 0; w < columns.words; w += kBlockWords)
-    assign_block(columns.data + w, columns.words, tree, masks.data(), leaf + 64 * w);
+    assign_words<kBlockWords>(columns.data + w, columns.words, tree, masks.data(), leaf + 64 * w);
 }
 
 LBARN_TARGET void sum_leaves(const RowState& state, const uint16_t* leaf, size_t leaves, LeafSum* sums) {
@@ -341,23 +430,61 @@ LBARN_TARGET QuantisedTotals quantise(size_t rows, const int32_t* g, const int32
   return quantise_rows<double, 4>(rows, g, h, max_g, max_h, how, planes, active);
 }
 
+// Adds all trees to the rows in kWords words.
+template <size_t kWords>
+LBARN_TARGET LBARN_INLINE void add_to_words(const uint64_t* columns, size_t column_words, const TreesView& trees,
+                                            uint64_t* masks, int32_t* f) {
+  alignas(64) uint16_t leaf[64 * kWords];
+  for (size_t t = 0; t < trees.count; ++t) {
+    const Tree tree = trees.tree(t);
+    assign_words<kWords>(columns, column_words, tree, masks, leaf);
+    for (size_t r = 0; r < 64 * kWords; ++r) f[r] += tree.values[leaf[r]];
+  }
+}
+
 LBARN_TARGET void add_trees(const Columns& columns, const TreesView& trees, int32_t* log_odds) {
   size_t most_leaves = 1;
   for (size_t t = 0; t < trees.count; ++t) most_leaves = std::max(most_leaves, trees.tree(t).n_splits + 1);
   LeafMasks masks(most_leaves);
-  alignas(64) uint16_t leaf[kBlockRows];
-  for (size_t w = 0; w < columns.words; w += kBlockWords) {
-    int32_t* f = log_odds + 64 * w;
-    for (size_t t = 0; t < trees.count; ++t) {
-      const Tree tree = trees.tree(t);
-      assign_block(columns.data + w, columns.words, tree, masks.data(), leaf);
-      for (size_t r = 0; r < kBlockRows; ++r) f[r] += tree.values[leaf[r]];
+  size_t w = 0;
+  for (; w + 8 <= columns.words; w += 8)
+    add_to_words<8>(columns.data + w, columns.words, trees, masks.data(), log_odds + 64 * w);
+  for (; w + 4 <= columns.words; w += 4)
+    add_to_words<4>(columns.data + w, columns.words, trees, masks.data(), log_odds + 64 * w);
+  for (; w + 2 <= columns.words; w += 2)
+    add_to_words<2>(columns.data + w, columns.words, trees, masks.data(), log_odds + 64 * w);
+  if (w < columns.words) add_to_words<1>(columns.data + w, columns.words, trees, masks.data(), log_odds + 64 * w);
+}
+
+// Swaps, in every pair of rows kStep apart, the bits of the first that are outside `keep` with those of the second
+// that are inside.
+template <size_t kStep>
+LBARN_TARGET LBARN_INLINE void swap_halves(BitBlock& block, uint64_t keep) {
+  constexpr size_t kRun = kStep * kBlockLanes;
+  for (size_t first = 0; first < 64; first += 2 * kStep) {
+    uint64_t* a = block.word[first];
+    uint64_t* b = a + kRun;
+    for (size_t i = 0; i < kRun; ++i) {
+      const uint64_t t = (a[i] >> kStep ^ b[i]) & keep;
+      a[i] ^= t << kStep;
+      b[i] ^= t;
     }
   }
 }
 
-constexpr Kernels kKernels = {Isa::kName, histogram, best_split,    split_mask, list_rows, assign_leaves,
-                              sum_leaves, advance,   advance_score, quantise,   add_trees};
+LBARN_TARGET void transpose_block(BitBlock& block) {
+  swap_halves<32>(block, 0x00000000FFFFFFFFULL);
+  swap_halves<16>(block, 0x0000FFFF0000FFFFULL);
+  swap_halves<8>(block, 0x00FF00FF00FF00FFULL);
+  swap_halves<4>(block, 0x0F0F0F0F0F0F0F0FULL);
+  swap_halves<2>(block, 0x3333333333333333ULL);
+  swap_halves<1>(block, 0x5555555555555555ULL);
+}
+
+constexpr Kernels kKernels = {Isa::kName,          histogram,     best_split,   add_cells<uint16_t>,
+                              add_cells<uint32_t>, sum_cells,     divide_cells, split_mask,
+                              list_rows,           assign_leaves, sum_leaves,   advance,
+                              advance_score,       quantise,      add_trees,    transpose_block};
 
 }  // namespace
 }  // namespace lbarn

@@ -19,30 +19,58 @@ Quantiser quantiser_for(const BoostingParameters& parameters, bool unequal_weigh
   return how;
 }
 
-// Marks a random share of the features. Rows are numbered from 0 and features from the other end, so that no two share
-// a random number.
-void draw_features(RoundKey key, size_t count, double share, std::vector<double>& keep) {
-  const auto threshold = static_cast<uint32_t>(share * 4294967295.0);
-  std::fill(keep.begin(), keep.end(), 0.0);
-  for (size_t j = 0; j < count; ++j)
-    keep[slot_of_feature(j)] = row_bits(key, ~static_cast<uint32_t>(j)) <= threshold ? 1.0 : 0.0;
-}
-
 }  // namespace
 
+bool fits_cells(const BoostingParameters& parameters, const Walker& training) {
+  const int64_t levels = quantiser_for(parameters, training.unequal_weights()).h_levels;
+  return levels * static_cast<int64_t>(training.columns().rows) <= INT32_MAX;
+}
+
 Round::Round(const Kernels& kernels, const Walker& training, const Predictors& predictors,
-             const BoostingParameters& parameters)
+             const BoostingParameters& parameters, CellPredictors cells)
     : kernels_(kernels),
       predictors_(predictors),
       parameters_(parameters),
-      grower_(kernels, training.columns(), predictors),
+      cells_(std::move(cells)),
+      grower_(kernels, training.columns(), predictors, cells_),
       quantiser_(quantiser_for(parameters, training.unequal_weights())),
       digits_(quantiser_.digits, std::vector<uint16_t>(training.columns().padded_rows())),
       active_(training.columns().words),
-      keep_(parameters.max_features < 1.0 ? scan_slots(predictors.rows()) : 0) {
+      values_(cells_.empty() ? 0 : training.columns().padded_rows()) {
   if (parameters.boosting == BoostingKind::gradient) {
     weights_ = training.weights_as_hessian();
     if (!weights_.empty()) max_weight_ = *std::max_element(weights_.begin(), weights_.end());
+  }
+  if (parameters.max_features < 1.0) {
+    keep_.resize(scan_slots(predictors.rows()));
+    varying_ = cells_.varying();
+    for (size_t j = 0; j < predictors.count(); ++j) varying_.push_back(predictors.position(j));
+    std::sort(varying_.begin(), varying_.end());
+    kept_.resize(varying_.empty() ? 0 : varying_.back() + 1);
+  }
+}
+
+// Marks a random share of the features, numbered as they follow each other. Rows are numbered from 0 and features from
+// the other end, so that no two share a random number.
+void Round::draw_features(RoundKey key) {
+  const auto threshold = static_cast<uint32_t>(parameters_.max_features * 4294967295.0);
+  for (size_t j = 0; j < varying_.size(); ++j)
+    kept_[varying_[j]] = row_bits(key, ~static_cast<uint32_t>(j)) <= threshold;
+  for (size_t j = 0; j < predictors_.count(); ++j)
+    keep_[slot_of_feature(j)] = kept_[predictors_.position(j)] ? 1.0 : 0.0;
+  if (!cells_.empty()) cells_.keep(&kept_);
+}
+
+// The rows' g and h as one number each.
+void Round::combine_digits(size_t rows) {
+  const int top = quantiser_.digits - 1;
+  for (size_t i = 0; i < rows; ++i) {
+    int32_t g = static_cast<int8_t>(digits_[top][i] & 0xFF), h = digits_[top][i] >> 8;
+    for (int d = top; d-- > 0;) {
+      g = g * 64 + (digits_[d][i] & 0xFF);
+      h = h * 64 + (digits_[d][i] >> 8);
+    }
+    values_[i] = packed_sum(g, h);
   }
 }
 
@@ -50,14 +78,19 @@ void Round::grow(Walker& training, const RoundSummary& summary, RoundKey key) {
   const bool gradient = parameters_.boosting == BoostingKind::gradient;
   const int32_t* h = gradient ? weights_.data() : training.h();
   const int32_t max_h = gradient ? max_weight_ : summary.max_h;
-  DigitPlanes planes;
+  QuantisedRows quantised{};
   uint16_t* plane_data[kMaxDigits] = {};
-  planes.digits = quantiser_.digits;
-  for (int d = 0; d < planes.digits; ++d) planes.plane[d] = plane_data[d] = digits_[d].data();
+  quantised.planes.digits = quantiser_.digits;
+  for (int d = 0; d < quantiser_.digits; ++d) quantised.planes.plane[d] = plane_data[d] = digits_[d].data();
   quantiser_.key = key;
-  const QuantisedTotals totals = kernels_.quantise(training.columns().rows, training.g(), h, summary.max_g, max_h,
-                                                   quantiser_, plane_data, active_.data());
-  if (!keep_.empty()) draw_features(key, predictors_.count(), parameters_.max_features, keep_);
+  quantised.totals = kernels_.quantise(training.columns().rows, training.g(), h, summary.max_g, max_h, quantiser_,
+                                       plane_data, active_.data());
+  quantised.active = active_.data();
+  if (!cells_.empty()) {
+    combine_digits(training.columns().rows);
+    quantised.values = values_.data();
+  }
+  if (parameters_.max_features < 1.0) draw_features(key);
   GrowthLimits limits{parameters_.max_leaf_nodes, 0.0, 0.0, keep_.empty() ? nullptr : keep_.data()};
   if (summary.max_g > 0 && max_h > 0) {
     // obj = (sum g)^2 / sum h, so the quantised objective is the true one times g_per_unit^2 / h_per_unit.
@@ -66,7 +99,7 @@ void Round::grow(Walker& training, const RoundSummary& summary, RoundKey key) {
     limits.min_gain = parameters_.min_gain / training.scale() * kPerUnit * g_per_unit * g_per_unit / h_per_unit;
     limits.l2 = parameters_.l2_regularization / training.scale() * kPerUnit * h_per_unit;
   }
-  splits_ = &grower_.grow(planes, active_.data(), totals, limits);
+  splits_ = &grower_.grow(quantised, limits);
   training.assign({splits_->data(), splits_->size(), nullptr});
   training.sum_leaves(splits_->size() + 1, sums_);
 }

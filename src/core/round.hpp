@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "grower.hpp"
@@ -28,12 +29,15 @@ struct BoostingParameters {
   std::optional<size_t> n_iter_no_change;  // stop when validation has not improved for this many rounds; 0 is never too
 };
 
+// Whether the sums of so many rows fit those over cells.
+bool fits_cells(const BoostingParameters& parameters, const Walker& training);
+
 // Kept from round to round, with all that a round needs room for.
 class Round {
  public:
   // All must outlive it. Of the parameters it looks at those that decide splits.
   Round(const Kernels& kernels, const Walker& training, const Predictors& predictors,
-        const BoostingParameters& parameters);
+        const BoostingParameters& parameters, CellPredictors cells = {});
 
   // Grows a tree and assigns the training rows to its leaves. `summary` is what the last `advance` has returned.
   void grow(Walker& training, const RoundSummary& summary, RoundKey key);
@@ -42,16 +46,23 @@ class Round {
   const std::vector<LeafSum>& sums() const { return sums_; }  // of the true g and h, per leaf
 
  private:
+  void combine_digits(size_t rows);
+  void draw_features(RoundKey key);
+
   const Kernels& kernels_;
   const Predictors& predictors_;
   const BoostingParameters& parameters_;
+  CellPredictors cells_;
   Grower grower_;
   Quantiser quantiser_;
   std::vector<std::vector<uint16_t>> digits_;
   std::vector<uint64_t> active_;
   std::vector<int32_t> weights_;  // what gradient boosting divides by instead of h
   int32_t max_weight_ = 0;
-  std::vector<double> keep_;  // empty where all features may be split on
+  std::vector<uint64_t> values_;   // empty where there are no cells
+  std::vector<double> keep_;       // empty where all features may be split on
+  std::vector<uint32_t> varying_;  // the positions of all predictors, where only some may be split on
+  std::vector<uint8_t> kept_;      // by position
   const std::vector<Split>* splits_ = nullptr;
   std::vector<LeafSum> sums_;
 };

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "cells.hpp"
 #include "kernels.hpp"
 
 namespace lbarn {
@@ -11,7 +12,8 @@ namespace lbarn {
 // Rows to learn from or to validate on. The target is column `position`, its predictors the columns before it.
 struct WeightedRows {
   Columns columns;
-  const double* weight = nullptr;  // null: all 1; else one per row, none negative
+  const double* weight = nullptr;      // null: all 1; else one per row, none negative
+  const CellColumns* cells = nullptr;  // where some of the columns come from, if that is known
 };
 
 // Weights are stored scaled by a power of two so that none exceeds 1 and g and h fit their integers; `scale` times a

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -111,14 +110,11 @@ def _network(model: _Network) -> dict[str, Any]:
     found["max_leaf_nodes"] = _plain(model.max_leaf_nodes_)
     found["learning_rate"] = _plain(model.learning_rate_)
     found["selection"], found["seed"] = model.selection_, _plain(model.seed_)
-    run = model.run_
-    if run.train_curve is not None and run.valid_curve is not None:  # not trimmed
-        chosen = model.network_.position, counts
-        found["log_likelihood"] = {
-            "untrained": -len(counts) * math.log(2),
-            "train": float(run.train_curve[chosen].sum()),
-            "valid": float(run.valid_curve[chosen].sum()),
-        }
+    validated = model.run_.log_likelihood([len(own) for own in model.network_.trees])
+    if validated is not None:
+        untrained = model.run_.log_likelihood([0] * len(model.network_.trees))
+        assert untrained is not None
+        found["log_likelihood"] = {"untrained": untrained[1], "train": validated[0], "valid": validated[1]}
     return found
 
 

@@ -55,7 +55,13 @@ def param(default: Any, help: str, *allowed: Any, paper: Any = _ABSENT, run_time
     return field(default=default, metadata={**metadata, "paper": default if paper is _ABSENT else paper})
 
 
-_SKLEARN = ("boolean", "array-like", "random_state", "verbose")  # kinds of values that scikit-learn knows by a name
+_SKLEARN = (
+    "boolean",
+    "array-like",
+    "random_state",
+    "verbose",
+    "dict",
+)  # kinds of values that scikit-learn knows by a name
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -159,8 +165,30 @@ class LearnerParameters(Parameters):
     validation_fraction: float = param(
         0.2, "Share of the rows held out if ``fit`` is given no ``X_val``.", Range(float, 0, 1, "neither")
     )
+    columns: dict[Any, str] | None = param(
+        None,
+        'What columns are, by name or number, if not as detected: "binary", "categorical", "ordered" (numbers on a grid, ordered '
+        'categories), "continuous", "datetime" or "drop".',
+        "dict",
+        None,
+    )
+    max_cells: int = param(
+        256,
+        "Cells that the values of a numeric column are divided into, at most; also levels of a category with a cell of their own.",
+        Range(int, 2, 4096, "both"),
+    )
+    missing: str = param(
+        "value",
+        'Whether an empty cell is a value like others, which is learned and drawn, or "unknown": then nothing is learned from it.',
+        "value",
+        "unknown",
+        paper="unknown",
+    )
     binarize: float | None = param(
-        None, "Threshold: values above it are 1. None takes 0 and 1 only.", Range(float, None, None, "neither"), None
+        None,
+        "Threshold: of every column, values above it are 1 and others 0.",
+        Range(float, None, None, "neither"),
+        None,
     )
     n_jobs: int | None = param(
         None,
@@ -237,7 +265,7 @@ def constraints(parameters: type[Parameters]) -> dict[str, list[Any]]:
             for own in values
             if isinstance(own, Range)
         ]
-        others = [value for value in values if value is None or value in _SKLEARN]
+        others = [dict if value == "dict" else value for value in values if value is None or value in _SKLEARN]
         return [*ranges, *([StrOptions(names)] if names else []), *others]
 
     return {own.name: allowed(own.metadata["allowed"]) for own in fields(parameters)}

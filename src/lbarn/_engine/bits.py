@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lbarn import _core
 
-__all__ = ["MAX_COLUMNS", "MAX_ROWS", "PackedBits", "pack", "row_bytes"]
+__all__ = ["MAX_COLUMNS", "MAX_ROWS", "PackedBits", "PickedRows", "pack", "row_bytes"]
 
 MAX_COLUMNS = 65_535  # a split names its column in 16 bits
 MAX_ROWS = 30_000_000  # the histogram's sums fit 31 bits
@@ -59,6 +59,10 @@ class PackedBits:
     def take(self, rows: NDArray[np.intp]) -> PackedBits:
         return PackedBits(np.ascontiguousarray(self.rows[rows]), self.n_columns)
 
+    def pick(self, rows: NDArray[np.int32], n_columns: int) -> PickedRows:
+        """The first columns of the rows with these numbers."""
+        return PickedRows(_core.take_columns(self.rows, rows, n_columns), len(rows))
+
     def permuted(self, order: NDArray[np.intp]) -> PackedBits:
         """The same rows with column ``order[k]`` at position ``k``."""
         rows = np.zeros_like(self.rows)
@@ -73,6 +77,14 @@ class PackedBits:
     def column_sums(self) -> NDArray[np.float64]:
         """The number of ones of every column."""
         return np.array([self.column(j).sum(dtype=float) for j in range(self.n_columns)])
+
+
+@dataclass(frozen=True)
+class PickedRows:
+    """Some rows of packed bits, column by column."""
+
+    columns: NDArray[np.uint64]
+    n_rows: int
 
 
 def row_bytes(n_columns: int) -> int:

@@ -8,23 +8,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lbarn import _core
-from lbarn._engine.bits import PackedBits
+from lbarn._engine.bits import PackedBits, PickedRows
 from lbarn._engine.trees import Trees
 
 __all__ = ["Boosting", "Conditional"]
 
+_LEAVES = ((8_000, 32), (0, 16))  # from so many rows on, if nobody says how many
 _START_SPEED = 10  # times the learning rate, but 1 at most
 _START_PATIENCE = 50
 _START_ROUNDS = 200  # at most: with many rows stumps would go on for as long as there are rounds
 
 Weights = NDArray[np.float64] | None
+Bits = PackedBits | PickedRows
 
 
 @dataclass(frozen=True)
 class Boosting:
-    """How a conditional is boosted; names and defaults are those of :class:`lbarn.LBARN`."""
+    """How a conditional is boosted; names are those of :class:`lbarn.LBARN`.
 
-    max_leaf_nodes: int = 16
+    Without ``max_leaf_nodes`` there are as many leaves as the rows that a conditional is learned from allow for.
+    """
+
+    max_leaf_nodes: int | None = 16
     learning_rate: float = 0.02
     max_iter: int = 1000
     init: str = "half"
@@ -37,6 +42,12 @@ class Boosting:
     n_iter_no_change: int | None = None
     l1_regularization: float = 0.0
     cap: bool = False  # no probability below 1 / (2 (n + 1)) after n rows
+
+    def for_rows(self, n_rows: int) -> Boosting:
+        """The same with a number of leaves."""
+        if self.max_leaf_nodes is not None:
+            return self
+        return replace(self, max_leaf_nodes=next(leaves for rows, leaves in _LEAVES if n_rows >= rows))
 
     def start(self) -> Boosting | None:
         """How the first rounds are boosted, those before trees of full size; None where there are none.
@@ -69,16 +80,17 @@ class Boosting:
         return parameters
 
 
-def _rows(bits: PackedBits, weight: Weights) -> _core.WeightedRows:
-    return _core.WeightedRows(bits.columns, bits.n_rows, weight)
+def _rows(bits: Bits, weight: Weights, cells: _core.CellColumns | None = None) -> _core.WeightedRows:
+    return _core.WeightedRows(bits.columns, bits.n_rows, weight, cells)
 
 
 @dataclass(frozen=True)
 class Conditional:
     """The conditional of the variable at ``position`` given those before it.
 
-    The curves are mean log-likelihoods per row, in nats, after 0, 1, ... trees. The first ``n_start`` of the trees are the
-    start that ``Boosting.init`` asks for.
+    The curves are mean log-likelihoods in nats per row that reaches it, after 0, 1, ... trees; the shares of the rows that do tell
+    how much they count. The first ``n_start`` of the trees are the start that ``Boosting.init`` asks for. A ``constant`` one is not
+    learned: it has one tree of a single leaf.
 
     Examples
     --------
@@ -97,41 +109,57 @@ class Conditional:
     train_curve: NDArray[np.float64]
     valid_curve: NDArray[np.float64]
     n_start: int = 0
+    train_share: float = 1.0
+    valid_share: float = 1.0
+    constant: bool = False
 
     @classmethod
     def untrained(cls, position: int) -> Conditional:
         return cls(position, Trees.empty(), np.zeros(0), np.zeros(0))
 
     @classmethod
+    def fixed(cls, position: int, log_odds: float) -> Conditional:
+        """One that is not learned: the same log-odds for every row."""
+        curve = np.array([-1.0, 0.0])  # it is better with its tree than without
+        return cls(position, Trees.constant(log_odds), curve, curve, 0, 0.0, 0.0, True)
+
+    @classmethod
     def train(
         cls,
-        train: PackedBits,
-        valid: PackedBits,
+        train: Bits,
+        valid: Bits,
         position: int,
         how: Boosting,
         *,
         weight: Weights = None,
         valid_weight: Weights = None,
+        cells: _core.CellColumns | None = None,
         seed: int = 0,
         cancel: _core.CancelFlag | None = None,
     ) -> Conditional:
-        """Boost ``how.max_iter`` rounds, or fewer where ``how.n_iter_no_change`` stops it."""
+        """Boost ``how.max_iter`` rounds, or fewer where ``how.n_iter_no_change`` stops it.
+
+        ``cells`` says which columns of ``train`` are intervals of cells. The result is the same without, but slower.
+        """
         untrained = cls.untrained(position)
-        return untrained.extend(train, valid, how, weight=weight, valid_weight=valid_weight, seed=seed, cancel=cancel)
+        return untrained.extend(
+            train, valid, how, weight=weight, valid_weight=valid_weight, cells=cells, seed=seed, cancel=cancel
+        )
 
     def extend(
         self,
-        train: PackedBits,
-        valid: PackedBits,
+        train: Bits,
+        valid: Bits,
         how: Boosting,
         *,
         weight: Weights = None,
         valid_weight: Weights = None,
+        cells: _core.CellColumns | None = None,
         seed: int = 0,
         cancel: _core.CancelFlag | None = None,
     ) -> Conditional:
         """More rounds, up to ``how.max_iter`` in all: the same result as one longer run."""
-        train_rows, valid_rows = _rows(train, weight), _rows(valid, valid_weight)
+        train_rows, valid_rows = _rows(train, weight, cells), _rows(valid, valid_weight)
         cancel = cancel or _core.CancelFlag()
         current, start = self, how.start()
         if start is not None and len(self.trees) == self.n_start:  # a start that is over has other trees behind it
@@ -143,10 +171,16 @@ class Conditional:
     def head(self, count: int) -> Conditional:
         """With the first ``count`` trees alone."""
         curves = self.train_curve[: count + 1], self.valid_curve[: count + 1]
-        return Conditional(self.position, self.trees.head(count), *curves, min(self.n_start, count))
+        return replace(
+            self,
+            trees=self.trees.head(count),
+            train_curve=curves[0],
+            valid_curve=curves[1],
+            n_start=min(self.n_start, count),
+        )
 
     def refit(
-        self, bits: PackedBits, how: Boosting, *, weight: Weights = None, cancel: _core.CancelFlag | None = None
+        self, bits: Bits, how: Boosting, *, weight: Weights = None, cancel: _core.CancelFlag | None = None
     ) -> Conditional:
         """The same splits with leaf values renewed on ``bits``, round by round. A leaf that meets no row gets 0."""
         renewed = _core.refit(
@@ -160,7 +194,7 @@ class Conditional:
         )
         return replace(self, trees=replace(self.trees, values=renewed.values, limit=renewed.limit))
 
-    def curve(self, bits: PackedBits, weight: Weights = None) -> NDArray[np.float64]:
+    def curve(self, bits: Bits, weight: Weights = None) -> NDArray[np.float64]:
         """Mean log-likelihood of ``bits`` after 0, 1, ... trees."""
         return _core.curve(_rows(bits, weight), self.position, self.trees.core, _core.CancelFlag())
 

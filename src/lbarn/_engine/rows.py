@@ -1,4 +1,4 @@
-"""What one conditional is trained on: packed bits, where they are missing, and row weights."""
+"""What conditionals are trained on: packed bits, the cells they come from, where they are missing, and row weights."""
 
 from __future__ import annotations
 
@@ -7,20 +7,102 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from lbarn._engine.bits import PackedBits
+from lbarn import _core
+from lbarn._engine.bits import PackedBits, PickedRows
+from lbarn._engine.codetree import UNKNOWN, Cells, Layout
 
 __all__ = ["TrainingData", "TrainingRows"]
+
+Weights = NDArray[np.float64] | None
+
+
+@dataclass(frozen=True)
+class NodeRows:
+    """The rows that one conditional is learned from."""
+
+    bits: PackedBits | PickedRows
+    weight: Weights
+    cells: _core.CellColumns | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return self.bits.n_rows
 
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Bits in network order, where they are missing, and row weights."""
+    """Bits in network order, where they are missing, and row weights.
+
+    Tables with columns of more than one bit also have the ``cells`` of every column, (columns, rows), of which some may be
+    ``UNKNOWN``; where they are, their bits read as another value.
+    """
 
     bits: PackedBits
     missing: PackedBits | None = None
     weight: NDArray[np.float64] | None = None
+    cells: NDArray[np.uint16] | None = None
+    common: NDArray[np.uint16] | None = None  # the cell as which an unknown one of a column reads
 
-    def weight_for(self, position: int) -> NDArray[np.float64] | None:
+    @classmethod
+    def coded(cls, cells: Cells, weight: Weights = None) -> TrainingRows:
+        """Rows of cells, (n, columns), not packed yet: ``in_order`` does that."""
+        nothing = PackedBits(np.zeros((len(cells), 0), np.uint8), 0)
+        return cls(nothing, None, weight, np.ascontiguousarray(cells.T))
+
+    @property
+    def n_rows(self) -> int:
+        return self.bits.n_rows
+
+    @property
+    def n_columns(self) -> int:
+        return self.bits.n_columns if self.cells is None else len(self.cells)
+
+    def at_node(self, layout: Layout, column: int, node: int, cells: _core.CellColumns | None = None) -> NodeRows:
+        """The rows that reach a node of a column; ``cells`` are the ``cell_columns`` of all rows.
+
+        A node that all rows reach has all of them: a row whose target is missing has no weight.
+        """
+        position = int(layout.first_bit[column]) + node
+        if self.cells is None:
+            return NodeRows(self.bits, self.weight_for(position))
+        tree, own = layout.columns[column], self.cells[column]
+        reached = (own >= tree.low[node]) & (own < tree.high[node])
+        if reached.all():
+            return NodeRows(self.bits, self.weight, cells)
+        index = np.flatnonzero(reached).astype(np.int32)
+        weight = None if self.weight is None else self.weight[index]
+        picked = self.bits.pick(index, position + 1)
+        return NodeRows(picked, weight, None if cells is None else cells.take(index))
+
+    def cell_columns(self, layout: Layout, column: int) -> _core.CellColumns | None:
+        """The columns before one that have many bits, each bit an interval of cells: to learn from them is fast."""
+        if self.cells is None or self.common is None:
+            return None
+        wide = [k for k in range(column) if layout.columns[k].n_bits > 1]
+        if not wide:
+            return None
+        trees = [layout.columns[k] for k in wide]
+        cells = self.cells[wide]
+        unknown = cells == UNKNOWN
+        if unknown.any():
+            cells = np.where(unknown, self.common[wide][:, None], cells)
+        return _core.CellColumns(
+            np.ascontiguousarray(cells),
+            layout.first_bit[wide].astype(np.uint32),
+            np.cumsum([0, *(tree.n_bits for tree in trees)]).astype(np.uint32),
+            np.concatenate([tree.ones_low for tree in trees]).astype(np.uint16),
+            np.concatenate([tree.ones_high for tree in trees]).astype(np.uint16),
+        )
+
+    def share_at_node(self, layout: Layout, column: int, node: int) -> float:
+        """The share of the rows, by weight, that reach a node."""
+        if self.cells is None:
+            return 1.0
+        tree, cells = layout.columns[column], self.cells[column]
+        reached = (cells >= tree.low[node]) & (cells < tree.high[node])
+        return float(np.average(reached, weights=self.weight))
+
+    def weight_for(self, position: int) -> Weights:
         """Row weights for one conditional: a row whose target is missing has none."""
         if self.missing is None or not self.missing.columns[position].any():
             return self.weight
@@ -28,13 +110,18 @@ class TrainingRows:
         return present if self.weight is None else present * self.weight
 
     def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + self.bits.rows.nbytes  # Dask's backend sends what is large once per worker
+        cells = 0 if self.cells is None else self.cells.nbytes
+        return (
+            object.__sizeof__(self) + self.bits.rows.nbytes + cells
+        )  # Dask's backend sends what is large once per worker
 
     def take(self, rows: NDArray[np.intp]) -> TrainingRows:
         return TrainingRows(
             self.bits.take(rows),
             None if self.missing is None else self.missing.take(rows),
             None if self.weight is None else self.weight[rows],
+            None if self.cells is None else np.ascontiguousarray(self.cells[:, rows]),
+            self.common,
         )
 
     def common_values(self) -> NDArray[np.bool_] | None:
@@ -56,8 +143,24 @@ class TrainingRows:
         bits = PackedBits(self.bits.rows | (self.missing.rows & fill), self.bits.n_columns)
         return replace(self, bits=bits)
 
-    def in_order(self, order: NDArray[np.intp]) -> TrainingRows:
-        """The same rows with column ``order[k]`` at position ``k``."""
+    def common_cells(self, layout: Layout) -> NDArray[np.uint16]:
+        """Each column's most common cell by weight among the rows whose cell is known."""
+        assert self.cells is not None
+        common = np.zeros(len(self.cells), np.uint16)
+        for k, cells in enumerate(self.cells):
+            known = cells != UNKNOWN
+            weight = None if self.weight is None else self.weight[known]
+            common[k] = np.bincount(cells[known], weight, layout.columns[k].n_cells).argmax()
+        return common
+
+    def in_order(self, order: NDArray[np.intp], layout: Layout) -> TrainingRows:
+        """The same rows with column ``order[k]`` at place ``k`` of ``layout``."""
+        if self.cells is not None:
+            assert self.common is not None
+            cells, common = self.cells[order], self.common[order]
+            unknown = cells == UNKNOWN
+            filled = np.where(unknown, common[:, None], cells) if unknown.any() else cells
+            return replace(self, bits=layout.pack(filled.T), cells=cells, common=common)
         if np.array_equal(order, np.arange(len(order))):
             return self
         missing = None if self.missing is None else self.missing.permuted(order)
@@ -70,7 +173,10 @@ class TrainingRows:
         weight = None
         if self.weight is not None or other.weight is not None:
             weight = np.concatenate([_weight_or_ones(self), _weight_or_ones(other)])
-        return TrainingRows(self.bits + other.bits, missing, weight)
+        cells = None
+        if self.cells is not None and other.cells is not None:
+            cells = np.concatenate([self.cells, other.cells], axis=1)
+        return TrainingRows(self.bits + other.bits, missing, weight, cells, self.common)
 
 
 def _missing_or_none(rows: TrainingRows) -> PackedBits:
@@ -85,12 +191,14 @@ def _weight_or_ones(rows: TrainingRows) -> NDArray[np.float64]:
 class TrainingData:
     """What a network is trained and validated on."""
 
+    layout: Layout
     train: TrainingRows
     valid: TrainingRows
     seed: int
 
     def in_order(self, order: NDArray[np.intp]) -> TrainingData:
-        return TrainingData(self.train.in_order(order), self.valid.in_order(order), self.seed)
+        layout = self.layout.permuted(order)
+        return TrainingData(layout, self.train.in_order(order, layout), self.valid.in_order(order, layout), self.seed)
 
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + self.train.__sizeof__() + self.valid.__sizeof__()

@@ -38,6 +38,12 @@ class Trees:
         return cls(np.zeros((0, 2), np.uint16), np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(1, np.int64))
 
     @classmethod
+    def constant(cls, log_odds: float) -> Trees:
+        """One tree of a single leaf."""
+        value = np.array([round(log_odds / LOG_ODDS_UNIT)], np.int32)
+        return cls(np.zeros((0, 2), np.uint16), np.zeros(0, np.float32), value, np.zeros(2, np.int64))
+
+    @classmethod
     def of_core(cls, trees: _core.Trees) -> Trees:
         return cls(trees.splits, trees.gains, trees.values, trees.offsets, trees.limit)
 
@@ -74,6 +80,10 @@ class Trees:
     def log_odds(self, columns: NDArray[np.uint64], n_rows: int) -> NDArray[np.int32]:
         """Log-odds of a 1 for every row of packed columns in network order, in units of 2^-20."""
         return _core.log_odds(columns, n_rows, self.core)
+
+    def log_odds_at(self, rows: NDArray[np.uint8], index: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The same for some rows of ``PackedBits.rows``, by their numbers; others cost nothing."""
+        return _core.log_odds_at(rows, index, self.core)
 
 
 def log_likelihoods(log_odds: NDArray[np.int32], target: NDArray[np.uint64]) -> NDArray[np.int64]:

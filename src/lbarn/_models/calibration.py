@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lbarn._models.density import Density
 from lbarn._network.mixture import Mixture
-from lbarn._network.network import Distribution, Network
+from lbarn._network.network import Distribution, Given, Network
 from lbarn._tables.table import read_like
 
 __all__ = ["THRESHOLDS", "Calibration", "CalibrationTally", "Cells", "cells", "completed"]
@@ -75,7 +75,7 @@ def completed(
     drawn, likelier = values.copy(), values.copy()
     rows = np.flatnonzero(missing.any(axis=1))
     if len(rows):
-        chunk = (0, values[rows], missing[rows])
+        chunk = (0, Given(values[rows], missing[rows]))
         ((_, answer),) = distribution.condition([chunk], random, n_particles=_PARTICLES, n_jobs=n_jobs)
         drawn[rows] = answer.draws[0] == 1
         likelier[rows] = answer.probability >= 0.5

@@ -15,14 +15,26 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from lbarn._network.network import Distribution
-from lbarn._tables.table import Table, TableFormat, read_given, read_like
+from lbarn._engine.codetree import Cells
+from lbarn._models import tablecodec
+from lbarn._models.given import Evidence, merged
+from lbarn._models.predicted import ConditionalDistribution
+from lbarn._network.conditioning import Answer
+from lbarn._network.network import Distribution, Given, Network
+from lbarn._tables.codebook import Codebook
+from lbarn._tables.coded import CodedTable
+from lbarn._tables.codes import ColumnCode
+from lbarn._tables.column import Column
+from lbarn._tables.columnlist import ColumnList
+from lbarn._tables.table import TableFormat, read_like, some
 from lbarn._training.data import checked_weights
 
 __all__ = ["Density", "RowModel", "all_or_nothing", "check_counts"]
 
 Floats = NDArray[np.float64]
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
+
+_ROWS = 4096  # rows that are conditioned on together
 
 
 def all_or_nothing(fit: _Fit) -> _Fit:
@@ -43,30 +55,50 @@ def all_or_nothing(fit: _Fit) -> _Fit:
 
 
 class RowModel(DensityMixin, BaseEstimator):
-    """A distribution of binary rows that is fitted on a table."""
+    """A distribution of rows that is fitted on a table."""
 
     binarize: float | None
     n_jobs: int | None
     n_features_in_: int
     table_format_: TableFormat
-    base_rates_: NDArray[np.float64] | None  # the share of ones of every column; files of version 0.1 have none
+    codebook_: Codebook
+    base_rates_: NDArray[np.float64] | None  # the share of ones of every binary column; files of version 0.1 have none
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
-    def _remember(self, table_format: TableFormat, n_columns: int, base_rates: Floats | None = None) -> None:
-        """Set what scikit-learn and later calls want to know of the columns."""
+    def _remember(
+        self,
+        table_format: TableFormat,
+        n_columns: int,
+        base_rates: Floats | None = None,
+        codebook: Codebook | None = None,
+    ) -> None:
+        """Set what scikit-learn and later calls want to know of the columns; without a codebook all are binary."""
         self.table_format_, self.n_features_in_, self.base_rates_ = table_format, n_columns, base_rates
+        labels = [table_format.label(j) for j in range(n_columns)]
+        self.codebook_ = Codebook.of_bits(labels) if codebook is None else codebook
         self.__dict__.pop("feature_names_in_", None)
         if table_format.feature_names is not None:
             self.feature_names_in_ = table_format.feature_names
 
-    def _ready(self, X: Any) -> Table:
-        """``X`` with the model's columns."""
+    @property
+    def columns_(self) -> ColumnList:
+        """What each column became: its kind, range or levels, cells, share of empty cells, and what its likelihood is of."""
         check_is_fitted(self)
-        return read_like(X, self.table_format_, self.n_features_in_, binarize=self.binarize)
+        return ColumnList.of(self.codebook_, self.table_format_, self.base_rates_)
+
+    def _ready(self, X: Any) -> CodedTable:
+        """``X`` with the model's columns, in its codes."""
+        check_is_fitted(self)
+        optional = self.codebook_.left_out
+        table = read_like(X, self.table_format_, self.n_features_in_, binarize=self.binarize, optional=optional)
+        return CodedTable(table, self.codebook_)
+
+    def _give(self, columns: list[Column]) -> Any:
+        return self.table_format_.give_columns(columns, self.codebook_.taken)
 
     @abstractmethod
     def score_samples(self, X: Any) -> Floats:
@@ -100,9 +132,10 @@ class Density(RowModel):
         table = self._ready(X)
         scores = np.empty(table.n_rows)
         incomplete = False
-        for start, values, missing in table.chunks():
-            scores[start : start + len(values)] = self.distribution.log_likelihood(values, self.n_jobs, missing)
-            incomplete = incomplete or missing is not None
+        for chunk in table.chunks():
+            found = self.distribution.log_likelihood(chunk.cells, self.n_jobs, chunk.unknown)
+            scores[chunk.start : chunk.start + len(chunk)] = found + chunk.log_inside
+            incomplete = incomplete or chunk.unknown is not None
         if incomplete:
             warnings.warn(
                 "some rows have missing values: their score is the log-likelihood of the values that are there",
@@ -117,9 +150,12 @@ class Density(RowModel):
         P(member | x) is from the weights (their Kullback-Leibler divergence).
         """
         table = self._ready(X)
-        found = np.empty((table.n_rows, table.n_columns))
-        for start, values in table.complete_chunks():
-            found[start : start + len(values)] = self.distribution.surprise(values, self.n_jobs)
+        found = np.empty((table.n_rows, self.codebook_.n_columns))
+        for chunk in table.complete_chunks():
+            surprise = self.distribution.surprise(chunk.cells, self.n_jobs)
+            if chunk.inside is not None:
+                surprise = surprise - chunk.inside
+            found[chunk.start : chunk.start + len(chunk)] = surprise
         return found
 
     def sample(
@@ -137,9 +173,10 @@ class Density(RowModel):
         ----------
         n_samples : int, default=1
             Number of rows, for each row of ``given`` if there is one (grouped).
-        given : dict of column values, or table with gaps or with some of the columns, optional
-            What is fixed, in any pattern. Draws are exact if that is a prefix of the order, or if at most 12 values are free;
-            otherwise by sequential Monte Carlo, as ``impute``.
+        given : dict, or table with gaps or with some of the columns, optional
+            What is fixed, in any pattern. In a dict, a column has a value, a list of them (for as many rows), a ``slice`` (a range,
+            both ends included) or a set of values. Draws are exact if columns with values are a prefix of the order, or if
+            few values are possible (4,096 completions); otherwise by sequential Monte Carlo, as ``impute``.
         n_particles : int, default=1000
             Particles per row of ``given``, for the Monte Carlo.
         return_diagnostics : bool, default=False
@@ -157,13 +194,23 @@ class Density(RowModel):
         if given is None:
             rows = self.distribution.draw(n, random, self.n_jobs)
             method, effective = np.full(n, "exact"), np.full(n, np.inf)
+            X = self._decoded(rows, random)
         else:
-            table = read_given(given, self.table_format_, self.n_features_in_, binarize=self.binarize)
+            evidence = Evidence.read(given, self.table_format_, self.codebook_, self.binarize)
             rows, method, effective = self.distribution.draw_given(
-                table.chunks(), n, random, n_particles=n_particles, n_jobs=self.n_jobs
+                evidence.given(present=False), n, random, n_particles=n_particles, n_jobs=self.n_jobs
             )
-        X = self.table_format_.give(rows)
+            if self.codebook_.is_binary:
+                X = self._decoded(rows, random)
+            else:
+                X = self._give(evidence.completed(rows, _generator(random), n))
         return (X, {"method": method, "effective_sample_size": effective}) if return_diagnostics else X
+
+    def _decoded(self, rows: Cells, random: np.random.RandomState) -> Any:
+        """Cells as a table of the sort that the model was fitted on."""
+        if self.codebook_.is_binary and not self.codebook_.left_out:
+            return self.table_format_.give(rows)
+        return self._give(self.codebook_.decode(rows, _generator(random)))
 
     def compress(self, X: Any) -> bytes:
         """The rows of ``X`` without loss, in about -log2 p(x) bits each; ``decompress`` needs this very model.
@@ -182,7 +229,9 @@ class Density(RowModel):
         check_is_fitted(self)
         tables: Iterable[Any] = X if isinstance(X, Iterator) else [X]
         codec = self.distribution.codec(self.n_jobs)
-        return codec.compress(values for part in tables for _, values in self._ready(part).complete_chunks())
+        if self.codebook_.is_binary and not self.codebook_.left_out:
+            return codec.compress(chunk.cells for part in tables for chunk in self._ready(part).complete_chunks())
+        return tablecodec.compress(codec, self.codebook_, (self._ready(part) for part in tables))
 
     def decompress(self, data: bytes, *, max_rows: int | None = None) -> Any:
         """The rows that ``compress`` has put into ``data``, in the sort of table that the model was fitted on.
@@ -195,7 +244,10 @@ class Density(RowModel):
             If ``data`` is damaged or was made with another model: never are other rows returned.
         """
         check_is_fitted(self)
-        return self.table_format_.give(self.distribution.codec(self.n_jobs).decompress(data, max_rows))
+        codec = self.distribution.codec(self.n_jobs)
+        if self.codebook_.is_binary and not self.codebook_.left_out:
+            return self.table_format_.give(codec.decompress(data, max_rows))
+        return self._give(tablecodec.decompress(codec, self.codebook_, data, max_rows))
 
     def impute(
         self,
@@ -207,18 +259,22 @@ class Density(RowModel):
         return_diagnostics: bool = False,
         random_state: Any = None,
     ) -> Any:
-        """Fill the missing values (NaN) of every row, whatever their pattern.
+        """Fill the empty cells of every row, whatever their pattern.
 
-        Exact by enumeration for up to 12 missing values, and draws are exact if the observed values are a prefix of the
-        order; otherwise by sequential Monte Carlo.
+        Exact by enumeration if there are at most 4,096 completions (12 bits), and draws are exact if the observed values are a
+        prefix of the order; otherwise by sequential Monte Carlo. A column whose empty cells are values of their own is filled
+        as it would be if the value were there.
 
         Parameters
         ----------
         X : table with NaN where values are missing
-        output : {"sample", "mode", "probability"}, default="sample"
-            Draws from the conditional distribution, each value's more probable one, or its probability of being 1.
+        output : {"sample", "mode", "mean", "median", "probability"}, default="sample"
+            Draws from the conditional distribution; each value's likeliest one; its mean or median, if it is a number (otherwise
+            the likeliest one); or probabilities: of being 1 for a binary table, otherwise a dict with an array
+            (n, levels) for every column with gaps, whose levels are those of ``conditional``.
         n_draws : int, default=1
-            More than one gives an array (n_draws, n, D); with ``output="sample"`` only.
+            More than one gives an array (n_draws, n, D), or a list of tables if the model is not of bits alone; with
+            ``output="sample"`` only.
         n_particles : int, default=1000
             Particles per row of the Monte Carlo.
         return_diagnostics : bool, default=False
@@ -231,7 +287,13 @@ class Density(RowModel):
         X : the sort of table that was given, or an array of draws
         diagnostics : dict of arrays "method" and "effective_sample_size", if asked for
         """
+        if not self._is_binary():
+            return self._impute_table(X, output, n_draws, n_particles, return_diagnostics, random_state)
         return self._condition(X, 0.0, output, n_draws, n_particles, return_diagnostics, random_state)
+
+    def _is_binary(self) -> bool:
+        check_is_fitted(self)
+        return self.codebook_.is_binary and not self.codebook_.left_out
 
     def denoise(
         self,
@@ -246,19 +308,151 @@ class Density(RowModel):
     ) -> Any:
         """What the rows were before every value was flipped with probability ``flip`` (0 to below 0.5).
 
-        The other parameters are those of ``impute``; missing values are filled too.
+        The other parameters are those of ``impute``; missing values are filled too. For tables of bits alone.
         """
+        if not self._is_binary():
+            kinds = sorted({code.kind for code in self.codebook_.codes} - {"binary"})
+            raise ValueError(
+                f"denoise is for binary columns; this model has others ({', '.join(kinds) or 'some left out'})"
+            )
         if not isinstance(flip, Real) or not 0 <= float(flip) < 0.5:
             raise ValueError(f"flip must be a probability of at least 0 and below 0.5; got {flip!r}")
         return self._condition(X, float(flip), output, n_draws, n_particles, return_diagnostics, random_state)
 
     def log_marginal(self, X: Any, *, n_particles: int = 1000, random_state: Any = None) -> Floats:
-        """log p of the observed values of every row, in nats: exact, or an estimate, as ``impute`` is."""
-        table = self._ready(X)
+        """log p of the observed values of every row, in nats: exact, or an estimate, as ``impute`` is.
+
+        An empty cell is unknown, and taken to be there: the result is that of all rows with some value in it together.
+        """
         check_counts(n_particles=n_particles)
+        evidence = self._evidence(X)
+        answers = self.distribution.condition(
+            evidence.given(present=True).chunks(_ROWS),
+            check_random_state(random_state),
+            n_particles=n_particles,
+            n_jobs=self.n_jobs,
+        )
+        return np.concatenate([answer.log_marginal for _, answer in answers]) + evidence.inside
+
+    def conditional(
+        self, X: Any, column: Any, *, n_particles: int = 1000, random_state: Any = 0
+    ) -> ConditionalDistribution:
+        """The distribution of one column given the others of each row, whatever the column itself holds there.
+
+        Exact if no other value is unknown, for any order of the columns. An empty cell of another column is a value
+        if the model knows it as one, and unknown otherwise.
+
+        Parameters
+        ----------
+        X : table; the column itself may be absent
+        column : its name, or its number
+        n_particles, random_state : for the Monte Carlo, if other values are unknown
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lbarn import LBARN
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.integers(0, 10, 2000)
+        >>> X = np.column_stack([x, x + rng.integers(0, 3, 2000)])
+        >>> ahead = LBARN(random_state=0).fit(X).conditional(np.array([[4, 0]]), 1)
+        >>> [float(q) for q in ahead.quantile([0.1, 0.9])[0]]
+        [4.0, 6.0]
+        """
+        check_is_fitted(self)
+        check_counts(n_particles=n_particles)
+        number, j = self._column_number(column)
+        optional = {**self.codebook_.left_out, number: "asked for"}
+        table = read_like(X, self.table_format_, self.n_features_in_, binarize=self.binarize, optional=optional)
+        code = self.codebook_.codes[j]
+        parts, effective = [], []
         random = check_random_state(random_state)
-        answers = self.distribution.condition(table.chunks(), random, n_particles=n_particles, n_jobs=self.n_jobs)
-        return np.concatenate([answer.log_marginal for _, answer in answers])
+        for chunk in CodedTable(table, self.codebook_).without(j).chunks():
+            unknown = np.zeros(chunk.cells.shape, np.bool_) if chunk.unknown is None else chunk.unknown.copy()
+            exact = self._last_column(chunk.cells, unknown, j)
+            if exact is not None:
+                parts.append(exact)
+                effective.append(np.full(len(exact), np.inf))
+                continue
+            unknown[:, j] = True
+            given = Given(chunk.cells, unknown, {}, True)
+            for _, answer in self.distribution.condition(
+                given.chunks(_ROWS), random, n_particles=n_particles, n_jobs=self.n_jobs
+            ):
+                parts.append(_cells(answer, j, code))
+                effective.append(answer.effective)
+        return ConditionalDistribution(
+            code, np.concatenate(parts), self.table_format_, number, np.concatenate(effective)
+        )
+
+    def _last_column(self, cells: Cells, unknown: NDArray[np.bool_], j: int) -> Floats | None:
+        """P of every cell of column ``j``, if that is the last one and all others are known."""
+        network = self.distribution
+        if not isinstance(network, Network) or network.order[-1] != j or np.delete(unknown, j, axis=1).any():
+            return None
+        return np.exp(network.last_column(cells, self.n_jobs))
+
+    def _column_number(self, column: Any) -> tuple[int, int]:
+        """A column's number among those given, and among those modelled."""
+        labels = list(self.table_format_.labels(self.n_features_in_))
+        if column in labels:
+            number = labels.index(column)
+        elif isinstance(column, Integral) and 0 <= int(column) < len(labels):
+            number = int(column)
+        else:
+            raise ValueError(f"the model has no column {column!r}; its columns are {some(labels)}")
+        if number in self.codebook_.left_out:
+            raise ValueError(f"column {column!r} was left out of the model ({self.codebook_.left_out[number]})")
+        return number, int(np.searchsorted(self.codebook_.taken, number))
+
+    def _evidence(self, X: Any) -> Evidence:
+        table = self._ready(X)
+        return Evidence.of_table(table)
+
+    def _impute_table(
+        self, X: Any, output: str, n_draws: int, n_particles: int, return_diagnostics: bool, random_state: Any
+    ) -> Any:
+        outputs = ("sample", "mode", "mean", "median", "probability")
+        if output not in outputs:
+            raise ValueError(f"output must be one of {', '.join(map(repr, outputs))}; got {output!r}")
+        table = self._ready(X)
+        evidence = Evidence.of_table(table)
+        _check_draws(n_draws, n_particles, output)
+        random = check_random_state(random_state)
+        answers = [
+            answer
+            for _, answer in self.distribution.condition(
+                evidence.given(present=True).chunks(_ROWS),
+                random,
+                n_draws=n_draws,
+                n_particles=n_particles,
+                n_jobs=self.n_jobs,
+            )
+        ]
+        method = np.concatenate([answer.method for answer in answers])
+        effective = np.concatenate([answer.effective for answer in answers])
+        filled: Any
+        if output == "sample":
+            draws = np.concatenate([answer.draws for answer in answers], axis=1)
+            rng = _generator(random)
+            tables = [table.give(evidence.completed(rows, rng)) for rows in draws]
+            filled = tables[0] if n_draws == 1 else tables
+        else:
+            columns, found = [], {}
+            for j, code in enumerate(self.codebook_.codes):
+                known = evidence.values[j]
+                if not known.missing.any():
+                    columns.append(known)
+                    continue
+                cells = np.concatenate([_cells(answer, j, code) for answer in answers])
+                cells = np.where(known.missing[:, None], cells, code.tree.present)
+                number = int(self.codebook_.taken[j])
+                own = ConditionalDistribution(code, cells, self.table_format_, number)
+                if output == "probability":
+                    found[own.name] = own.probability
+                columns.append(merged(known, own.filled_with(output)))
+            filled = found if output == "probability" else table.give(columns)
+        return (filled, {"method": method, "effective_sample_size": effective}) if return_diagnostics else filled
 
     def _condition(
         self,
@@ -270,18 +464,16 @@ class Density(RowModel):
         return_diagnostics: bool,
         random_state: Any,
     ) -> Any:
-        table = self._ready(X)
-        check_counts(n_draws=n_draws, n_particles=n_particles)
-        if output not in ("sample", "mode", "probability"):
-            raise ValueError(f"output must be 'sample', 'mode' or 'probability'; got {output!r}")
-        if n_draws != 1 and output != "sample":
-            raise ValueError(f"n_draws={n_draws} goes with output='sample' only; there is one {output} per value")
-        result = np.empty((n_draws, table.n_rows, table.n_columns), float if output == "probability" else np.uint8)
+        table = self._ready(X).table
+        if output not in ("sample", "mode", "probability", "mean", "median"):
+            raise ValueError(f"output must be 'sample', 'mode', 'mean', 'median' or 'probability'; got {output!r}")
+        _check_draws(n_draws, n_particles, output)
+        chances = output in ("probability", "mean")
+        result = np.empty((n_draws, table.n_rows, table.n_columns), float if chances else np.uint8)
         method, effective = np.empty(table.n_rows, "U11"), np.empty(table.n_rows)
         answers = self.distribution.condition(
-            table.chunks(),
+            ((start, Given.flipped(values, missing, flip)) for start, values, missing in table.chunks()),
             check_random_state(random_state),
-            flip=flip,
             n_draws=n_draws,
             n_particles=n_particles,
             n_jobs=self.n_jobs,
@@ -289,9 +481,9 @@ class Density(RowModel):
         for start, answer in answers:
             rows = slice(start, start + len(answer.method))
             value = answer.draws if output == "sample" else answer.probability[None]
-            result[:, rows] = value >= 0.5 if output == "mode" else value
+            result[:, rows] = value >= 0.5 if output in ("mode", "median") else value
             method[rows], effective[rows] = answer.method, answer.effective
-        filled = result if n_draws > 1 else table.give(result[0], float if output == "probability" else None)
+        filled = result if n_draws > 1 else table.give(result[0], float if chances else None)
         return (filled, {"method": method, "effective_sample_size": effective}) if return_diagnostics else filled
 
     @property
@@ -299,6 +491,24 @@ class Density(RowModel):
         """``[i, j]``: summed gain of predictor ``j`` for column ``i``; ``distribution.importance()`` is the same, sparse."""
         check_is_fitted(self)
         return self.distribution.importance().toarray()
+
+
+def _generator(random: np.random.RandomState) -> np.random.Generator:
+    return np.random.default_rng(int(random.randint(2**31 - 1)))
+
+
+def _cells(answer: Answer, j: int, code: ColumnCode) -> Floats:
+    """P of every cell of a column."""
+    if code.n_cells != 2:
+        return answer.cells[j] if j in answer.cells else np.ones((len(answer.method), code.n_cells))
+    ones = np.nan_to_num(answer.probability[:, j])
+    return np.stack([1.0 - ones, ones], axis=1)
+
+
+def _check_draws(n_draws: int, n_particles: int, output: str) -> None:
+    check_counts(n_draws=n_draws, n_particles=n_particles)
+    if n_draws != 1 and output != "sample":
+        raise ValueError(f"n_draws={n_draws} goes with output='sample' only; there is one {output} per value")
 
 
 def check_counts(**counts: object) -> None:

@@ -105,8 +105,8 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
 
         Parameters
         ----------
-        X : table of 0 and 1
-            NumPy, scipy.sparse, pandas, polars, pyarrow or nested lists.
+        X : table
+            pandas, polars, pyarrow, NumPy, scipy.sparse or nested lists; of numbers, categories, strings, booleans, dates.
         y : ignored
         X_val : table like X, optional
             Rows to choose the numbers of trees on, and the weights; otherwise ``validation_fraction`` of ``X`` is held out, the
@@ -120,7 +120,7 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
                 "weights='em' needs rows that no member was trained on, and with bagging=True there are none; set "
                 "weights='equal'"
             )
-        rows = GivenRows.read(X, X_val, sample_weight, sample_weight_val, binarize=self.binarize)
+        rows = GivenRows.read(self, X, X_val, sample_weight, sample_weight_val)
         orders = self._orders(rows.n_columns)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if checkpoint is not None:
@@ -139,7 +139,8 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
             folder = None if checkpoint is None else Path(checkpoint) / f"member-{k}"
             with fit_progress(member, None if is_auto(member) else rows.n_columns, self.verbose) as progress:
                 run = train_run(member, rows, checkpoint=folder, progress=progress)
-            members.append(member.restored(run, self.selection, run.select(self.selection), rows.format, base_rates))
+            chosen = run.select(self.selection)
+            members.append(member.restored(run, self.selection, chosen, rows.format, base_rates, rows.book))
         rising = sum(member.run_.is_rising for member in members)
         if rising and members[0].run_.boosting.n_iter_no_change is None:
             warnings.warn(
@@ -148,7 +149,7 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        self._remember(rows.format, rows.n_columns, base_rates)
+        self._remember(rows.format, rows.n_given, base_rates, rows.book)
         self.members_, self.seed_ = members, seed
         self._validation = rows.filled(seed).valid if self.weights == "em" else None
         self._mix(self._found_weights())
@@ -198,7 +199,7 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
     def restored(self, members: list[LBARN], weights: Floats, seed: int) -> LBARNEnsemble:
         """Fitted with members that are there already."""
         first = members[0]
-        self._remember(first.table_format_, first.n_features_in_, first.base_rates_)
+        self._remember(first.table_format_, first.n_features_in_, first.base_rates_, first.codebook_)
         self.members_, self.seed_, self._validation = members, seed, None
         self._mix(weights)
         return self
@@ -229,11 +230,15 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
 
 def _log_likelihood_before_refit(member: LBARN, rows: TrainingRows, n_jobs: int | None) -> Floats:
     """log p of the values of every row that are there, by leaves that have not learned from these rows."""
-    rows = rows.in_order(member.order_)
-    network: Network = member.run_.network(member.n_trees_[member.order_], renewed=False)
+    rows = rows.in_order(member.order_, member.run_.layout)
+    counts = np.array([len(own) for own in member.network_.trees], dtype=np.intp)
+    network: Network = member.run_.network(counts, renewed=False)
+    if rows.cells is not None:
+        return UNIT * network.log_p(rows.cells.T, n_jobs).astype(np.float64)
+    bits = rows.bits.unpack()
     if rows.missing is None:
-        return UNIT * network.log_p(rows.bits, n_jobs).astype(np.float64)
-    each = network.log_p_each(rows.bits, n_jobs)
+        return UNIT * network.log_p(bits, n_jobs).astype(np.float64)
+    each = network.log_p_each(bits, n_jobs)
     return UNIT * np.where(rows.missing.unpack().T, 0, each).sum(axis=0).astype(np.float64)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,15 +14,16 @@ from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from lbarn._engine.codetree import Cells, Layout
 from lbarn._engine.conditional import Conditional
-from lbarn._engine.rows import TrainingRows
 from lbarn._models.density import Density, all_or_nothing
 from lbarn._models.estimators import DerivedParameters, parameters_from_json, parameters_to_json
 from lbarn._network import modelfile
 from lbarn._network.container import Tensors, expect
 from lbarn._network.network import Network
+from lbarn._tables.codebook import Codebook
 from lbarn._tables.table import TableFormat
-from lbarn._training.data import GivenRows, checked_weights
+from lbarn._training.data import GivenRows, checked_weights, coded_rows
 from lbarn._training.order import is_permutation
 from lbarn._training.progress import CallbackSupport, fit_progress
 from lbarn._training.run import TrainingRun, boosting, is_auto, train_run
@@ -32,11 +35,12 @@ __all__ = ["LBARN"]
 
 
 class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkParameters, Density):
-    """The distribution of binary rows as a product of conditionals, each learned by LogitBoost.
+    """The distribution of the rows of any table as a product of conditionals, each learned by LogitBoost.
 
-    ``P(x) = prod_d P(x_d | x_1..x_{d-1})``; every conditional is the logistic function of a sum of shrunken regression
-    trees, started at 1/2 (or as ``init`` says) and grown on the training rows; how many trees each one gets is chosen on
-    validation rows [1]_.
+    ``P(x) = prod_d P(x_d | x_1..x_{d-1})``. A column that is not binary is a small tree of bits over its values, and its
+    conditional the product of the bits on the way. The conditional of every bit is the logistic function of a sum of shrunken
+    regression trees, started at 1/2 (or as ``init`` says) and grown on the training rows that reach it; how many trees each
+    one gets is chosen on validation rows [1]_.
 
     {parameters}
 
@@ -48,8 +52,10 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
         Selected number of trees of every column.
     train_curve_, valid_curve_ : ndarray of shape (D, max_iter + 1)
         Mean log-likelihood per row of every column after 0, 1, ... trees.
+    columns_ : ColumnList
+        What each column became: its kind, range or levels, cells, share of empty cells, and what its likelihood is of.
     base_rates_ : ndarray of shape (D,)
-        The share of ones of every column, among the rows given to ``fit``.
+        The share of ones of every binary column, among the rows given to ``fit``.
     feature_importances_ : ndarray of shape (D, D)
         ``[i, j]``: summed gain of predictor ``j`` for variable ``i`` over the selected trees.
     network_ : Network
@@ -62,8 +68,9 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
 
     Notes
     -----
-    A missing value (NaN) in training data: a row whose target is missing is left out of that conditional, and a missing
-    predictor reads as its column's most common value.
+    Likelihoods are of mass: of whole values, or of points on the grid that the numbers of a column are on; and of density for
+    columns without a grid. ``columns_`` tells which. With ``missing="unknown"``, a row whose target is missing is left out of that
+    conditional, and a missing predictor reads as its column's most common value.
 
     References
     ----------
@@ -123,8 +130,8 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
 
         Parameters
         ----------
-        X : table of 0 and 1
-            NumPy, scipy.sparse, pandas, polars, pyarrow or nested lists.
+        X : table
+            pandas, polars, pyarrow, NumPy, scipy.sparse or nested lists; of numbers, categories, strings, booleans, dates.
         y : ignored
         X_val : table like X, optional
             Rows to choose the numbers of trees on; otherwise ``validation_fraction`` of ``X`` is held out.
@@ -134,7 +141,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
         """
         if isinstance(self.n_iter_no_change, int) and self.selection != "individual":
             raise ValueError(f"n_iter_no_change works with selection='individual' only, not {self.selection!r}")
-        rows = GivenRows.read(X, X_val, sample_weight, sample_weight_val, binarize=self.binarize)
+        rows = GivenRows.read(self, X, X_val, sample_weight, sample_weight_val)
         before = self.run_ if self.warm_start and hasattr(self, "run_") else None
         total = None if is_auto(self) and before is None else rows.n_columns
         with fit_progress(self, total, self.verbose) as progress:
@@ -146,26 +153,31 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        self._remember(rows.format, rows.n_columns, rows.base_rates())
+        self._remember(rows.format, rows.n_given, rows.base_rates(), rows.book)
         self.__dict__.pop("trials_", None)  # of an earlier fit
         self._take(run, self.selection, run.select(self.selection))
         return self
 
     def _take(self, run: TrainingRun, selection: str, n_trees: NDArray[np.intp]) -> None:
-        """Make a selection of a run the model; ``n_trees`` go by position."""
+        """Make a selection of a run the model; ``n_trees`` go by node."""
         position = np.argsort(run.order)
+        network = run.network(n_trees)
+        leaves = run.boosting.max_leaf_nodes
+        if leaves is None:
+            leaves = 1 + max(int(np.diff(own.offsets).max(initial=0)) for own in run.trees)
         fitted: dict[str, Any] = {
             "run_": run,
-            "network_": run.network(n_trees),
+            "network_": network,
             "order_": run.order,
-            "n_trees_": n_trees[position],
+            "n_trees_": network.column_trees[position],
             "selection_": selection,
             "seed_": run.seed,
-            "max_leaf_nodes_": run.boosting.max_leaf_nodes,
+            "max_leaf_nodes_": leaves,
             "learning_rate_": run.boosting.learning_rate,
         }
-        if run.train_curve is not None and run.valid_curve is not None:
-            fitted |= {"train_curve_": run.train_curve[position], "valid_curve_": run.valid_curve[position]}
+        curves = run.column_curves()
+        if curves is not None:
+            fitted |= {"train_curve_": curves[0][position], "valid_curve_": curves[1][position]}
         if run.search_results is not None:
             fitted["search_results_"] = run.search_results
         else:
@@ -179,10 +191,12 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
         n_trees: NDArray[np.intp],
         table_format: TableFormat,
         base_rates: NDArray[np.float64] | None,
+        codebook: Codebook | None = None,
         trials: list[dict[str, Any]] | None = None,
     ) -> LBARN:
-        """Fitted with a run that is there already; ``n_trees`` go by position."""
-        self._remember(table_format, len(run.order), base_rates)
+        """Fitted with a run that is there already; ``n_trees`` go by node. Without a codebook all columns are binary."""
+        n_given = len(run.order) if codebook is None else codebook.n_columns + len(codebook.left_out)
+        self._remember(table_format, n_given, base_rates, codebook)
         self._take(run, selection, n_trees)
         if trials is not None:
             self.trials_ = trials
@@ -202,15 +216,27 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
         A leaf that meets no row gets 0. ``select`` still works, on the curves of the training run.
         """
         table = self._ready(X)
-        rows = TrainingRows(*table.pack(), checked_weights(sample_weight, table.n_rows, "sample_weight"))
-        rows = rows.filled(rows.common_values()).in_order(self.order_)
-        run = self.run_.refitted(rows, n_jobs=self.n_jobs)
-        self._take(run, self.selection_, self.n_trees_[self.order_])
+        rows = coded_rows(table, checked_weights(sample_weight, table.n_rows, "sample_weight"))
+        if rows.cells is None:
+            rows = rows.filled(rows.common_values())
+        else:
+            rows = replace(rows, common=rows.common_cells(self.codebook_.layout))
+        run = self.run_.refitted(rows.in_order(self.order_, self.run_.layout), n_jobs=self.n_jobs)
+        self._take(run, self.selection_, np.array([len(own) for own in self.network_.trees], dtype=np.intp))
         return self
 
     def cumulative_score(self, X: Any) -> NDArray[np.float64]:
         """Mean log-likelihood of the first 1, 2, ..., D variables of the order; the last one is ``score(X)``."""
-        return self.distribution.cumulative((values for _, values in self._ready(X).complete_chunks()), self.n_jobs)
+        inside = np.zeros(self.codebook_.n_columns)
+
+        def cells() -> Iterator[Cells]:
+            for chunk in table.complete_chunks():
+                if chunk.inside is not None:
+                    inside[:] += chunk.inside.sum(axis=0) / table.n_rows
+                yield chunk.cells
+
+        table = self._ready(X)
+        return self.distribution.cumulative(cells(), self.n_jobs) + np.cumsum(inside[self.order_])
 
 
 # ---------------------------------------------------------------------- files
@@ -218,8 +244,8 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
 
 def _to_parts(model: LBARN, trim: bool) -> tuple[dict[str, Any], Tensors]:
     check_is_fitted(model)
-    run, counts = model.run_, model.n_trees_[model.order_]
-    trimmed = trim or run.train_curve is None
+    run, counts = model.run_, np.array([len(own) for own in model.network_.trees])
+    trimmed = trim or run.is_trimmed
     trees = [own.head(int(count)) if trim else own for own, count in zip(run.trees, counts)]
     trials = getattr(model, "trials_", None)
     header = {
@@ -246,7 +272,17 @@ def _to_parts(model: LBARN, trim: bool) -> tuple[dict[str, Any], Tensors]:
         tensors["n_start"] = np.array(starts, np.int64)
     if model.base_rates_ is not None:
         tensors["base_rates"] = model.base_rates_
-    if not trimmed:
+    if not model.codebook_.is_binary or model.codebook_.left_out:
+        described, own = model.codebook_.to_parts()
+        header |= {"codebook": described, "n_valid": run.n_valid}
+        tensors |= {f"codebook.{name}": array for name, array in own.items()}
+        tensors["constant"] = np.array([own.constant for own in run.conditionals], np.uint8)
+        if not trimmed:
+            shares = [(own.train_share, own.valid_share) for own in run.conditionals]
+            tensors["shares"] = np.array(shares).reshape(-1, 2)
+            tensors["train_curve"] = np.concatenate([own.train_curve for own in run.conditionals])
+            tensors["valid_curve"] = np.concatenate([own.valid_curve for own in run.conditionals])
+    elif not trimmed:
         tensors |= {"train_curve": model.train_curve_, "valid_curve": model.valid_curve_}
     return header, tensors
 
@@ -256,19 +292,30 @@ def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARN:
     D = len(order)
     if D == 0 or not is_permutation(order, D):
         raise ModelFileError("the order is not a permutation")
-    trees = modelfile.unpack_trees(tensors, D)
+    book: Codebook | None = None
+    layout = Layout.binary(D)
+    if "codebook" in header:
+        with modelfile.sensible():
+            own = {name.removeprefix("codebook."): a for name, a in tensors.items() if name.startswith("codebook.")}
+            book = Codebook.from_parts(header["codebook"], own)
+            if book.n_columns != D:
+                raise ValueError("the numbers of columns do not fit")
+            layout = book.layout.permuted(order)
+    nodes = layout.n_nodes
+    trees = modelfile.unpack_trees(tensors, layout.node_position)
     lengths = np.array([len(own) for own in trees])
-    counts = expect(tensors, "n_trees", np.int64, (D,)).astype(np.intp)
+    counts = expect(tensors, "n_trees", np.int64, (nodes,)).astype(np.intp)
     if (counts < 0).any() or (counts > lengths).any():
         raise ModelFileError("a column has fewer trees than were selected")
-    starts = np.zeros(D, np.int64)
+    starts = np.zeros(nodes, np.int64)
     if "n_start" in tensors:
-        starts = expect(tensors, "n_start", np.int64, (D,))
+        starts = expect(tensors, "n_start", np.int64, (nodes,))
         if (starts < 0).any() or (starts > lengths).any():
             raise ModelFileError("a start is longer than its trees")
     with modelfile.sensible():
         model = parameters_from_json(LBARN, header["parameters"])
-        table_format = TableFormat.from_json(header["columns"], D)
+        n_given = D if book is None else D + len(book.left_out)
+        table_format = TableFormat.from_json(header["columns"], n_given)
         fitted = header["fitted"]
         how = boosting(
             model, max_leaf_nodes=int(fitted["max_leaf_nodes"]), learning_rate=float(fitted["learning_rate"])
@@ -276,28 +323,54 @@ def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARN:
         selection, seed, trimmed = str(fitted["selection"]), int(fitted["seed"]), bool(header["trimmed"])
         if selection not in SELECTIONS:
             raise ValueError(f"unknown selection {selection!r}")
-        if not 0 < how.learning_rate <= 1 or not 1 <= how.max_leaf_nodes <= 65_535:
+        if not 0 < how.learning_rate <= 1 or not 1 <= (how.max_leaf_nodes or 0) <= 65_535:
             raise ValueError("its learning rate or number of leaves is out of range")
         found, trials = _records(fitted["search_results"]), _records(fitted.get("trials"))
-    train_curve = valid_curve = None
-    if not trimmed:
-        train_curve = expect(tensors, "train_curve", np.float64, (D, None))
-        rounds = train_curve.shape[1]
-        valid_curve = expect(tensors, "valid_curve", np.float64, (D, rounds))
-        if rounds < 1 or (lengths >= rounds).any():
-            raise ModelFileError("the curves are shorter than the trees")
-        if not (np.isfinite(train_curve).all() and np.isfinite(valid_curve).all()):
-            raise ModelFileError("a curve is not of numbers")
-        train_curve, valid_curve = train_curve[order], valid_curve[order]
+        n_valid = float(header.get("n_valid", 0.0))
     base_rates = None
     if "base_rates" in tensors:
         base_rates = expect(tensors, "base_rates", np.float64, (D,))
-        if not ((base_rates > 0) & (base_rates < 1)).all():
+        rates = base_rates if book is None else base_rates[~np.isnan(base_rates)]
+        if not ((rates > 0) & (rates < 1)).all():
             raise ModelFileError("the base rates are not probabilities")
-    none = np.zeros(0)
-    conditionals = tuple(Conditional(d, own, none, none, int(n)) for d, (own, n) in enumerate(zip(trees, starts)))
-    run = TrainingRun(order, conditionals, how, seed, train_curve, valid_curve, search_results=found)
-    return model.restored(run, selection, counts, table_format, base_rates, trials)
+    curves = _curves(tensors, trimmed, order, lengths, book is None)
+    constant, shares = np.zeros(nodes, np.uint8), np.ones((nodes, 2))
+    if book is not None:
+        constant = expect(tensors, "constant", np.uint8, (nodes,))
+        if not trimmed:
+            shares = expect(tensors, "shares", np.float64, (nodes, 2))
+        if not ((shares >= 0) & (shares <= 1)).all() or (counts[constant > 0] != 1).any() or not n_valid >= 0:
+            raise ModelFileError("the shares of rows that reach a node make no sense")
+    conditionals = tuple(
+        Conditional(
+            int(p), own, *curves[k], int(starts[k]), float(shares[k, 0]), float(shares[k, 1]), bool(constant[k])
+        )
+        for k, (p, own) in enumerate(zip(layout.node_position, trees))
+    )
+    run = TrainingRun(order, layout, conditionals, how, seed, n_valid, search_results=found)
+    return model.restored(run, selection, counts, table_format, base_rates, book, trials)
+
+
+def _curves(
+    tensors: Tensors, trimmed: bool, order: NDArray[np.intp], lengths: NDArray[np.intp], binary: bool
+) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Train and validation curve of every node."""
+    if trimmed:
+        return [(np.zeros(0), np.zeros(0))] * len(lengths)
+    if not binary:
+        ends = np.cumsum(lengths + 1)
+        both = [expect(tensors, name, np.float64, (int(ends[-1]),)) for name in ("train_curve", "valid_curve")]
+        if not all(np.isfinite(own).all() for own in both):
+            raise ModelFileError("a curve is not of numbers")
+        return list(zip(*(np.split(own, ends[:-1]) for own in both)))
+    train_curve = expect(tensors, "train_curve", np.float64, (len(order), None))
+    rounds = train_curve.shape[1]
+    valid_curve = expect(tensors, "valid_curve", np.float64, (len(order), rounds))
+    if rounds < 1 or (lengths >= rounds).any():
+        raise ModelFileError("the curves are shorter than the trees")
+    if not (np.isfinite(train_curve).all() and np.isfinite(valid_curve).all()):
+        raise ModelFileError("a curve is not of numbers")
+    return [(train_curve[d, : n + 1], valid_curve[d, : n + 1]) for d, n in zip(order, lengths)]
 
 
 def _records(content: Any) -> list[dict[str, Any]] | None:

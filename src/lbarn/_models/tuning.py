@@ -23,7 +23,7 @@ from sklearn.utils import check_random_state
 from lbarn._engine.conditional import Boosting, Conditional
 from lbarn._engine.rows import TrainingData, TrainingRows
 from lbarn._models.lbarn import LBARN
-from lbarn._training.auto import LEAF_GRID
+from lbarn._training.auto import LEAF_GRID, in_sequence
 from lbarn._training.curves import curves, is_rising, padded
 from lbarn._training.data import GivenRows
 from lbarn._training.run import boosting, train_network
@@ -144,7 +144,7 @@ def tune(
         n_iter_no_change=None,  # any selection may turn out best
     ).validated()
     seed = int(check_random_state(model.random_state).randint(2**31 - 1))
-    rows = GivenRows.read(X, X_val, sample_weight, sample_weight_val, binarize=binarize)
+    rows = GivenRows.read(model, X, X_val, sample_weight, sample_weight_val)
     data = rows.divided(validation_fraction, seed).filled(seed)  # as the network will see them
     with _shown(verbose) as show:
         trials = _Trials(
@@ -159,7 +159,7 @@ def tune(
             pass
     best = trials.best
     left = start + 60 * minutes - monotonic()
-    rounds = _affordable_rounds(left, best, data.train.bits.n_columns)
+    rounds = _affordable_rounds(left, best, data.layout.n_columns)
     rate = min(1.0, best["learning_rate"] * ROUNDS / rounds)
     rounds += _start_rounds(best)
     model.set_params(**_setting(best), max_iter=rounds, learning_rate=rate)
@@ -271,7 +271,7 @@ class _Trials:
         show: Callable[[list[Trial]], None],
     ) -> None:
         self.base, self.data, self.deadline, self.n_jobs, self.show = base, data, deadline, n_jobs, show
-        self.n_columns = data.train.bits.n_columns
+        self.n_columns = data.layout.n_columns
         self.shuffled = np.random.default_rng(0).permutation(self.n_columns).tolist()
         self.learning_rate = RATES[0]
         self.done: list[Trial] = []
@@ -396,7 +396,7 @@ class _Trials:
         how = replace(self.base, learning_rate=self.learning_rate, max_iter=rounds, **setting)
         stop_in_time()
         trained = train_network(self.positions, how, data, n_jobs=self.n_jobs, progress=stop_in_time)
-        return [trained[position] for position in sorted(trained)]
+        return in_sequence(trained)
 
 
 @contextmanager

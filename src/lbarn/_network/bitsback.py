@@ -23,7 +23,8 @@ import constriction
 import numpy as np
 from numpy.typing import NDArray
 
-from lbarn._engine.bits import PackedBits, pack, row_bytes
+from lbarn._engine.bits import row_bytes
+from lbarn._engine.codetree import Cells
 from lbarn._engine.trees import probabilities
 from lbarn._network.codec import (
     BLOCK_ROWS,
@@ -58,7 +59,7 @@ class MixtureCodec:
 
     def __init__(self, networks: Sequence[Network], weights: NDArray[np.float64], n_jobs: int | None) -> None:
         self._networks = networks
-        self._n_columns = networks[0].n_columns
+        self._layout = networks[0].layout
         self._codecs = [Codec(network, n_jobs) for network in networks]
         self._prior = _whole(weights[:, None])[:, 0]
         self._n_jobs = n_jobs
@@ -68,37 +69,37 @@ class MixtureCodec:
             digest.update(codec.fingerprint)
         self.fingerprint = digest.digest()
 
-    def compress(self, chunks: Iterable[NDArray[np.bool_]]) -> bytes:
+    def compress(self, chunks: Iterable[Cells]) -> bytes:
         """Rows as they come, in one container."""
         coder = constriction.stream.stack.AnsCoder()
         n_rows, digest = 0, new_digest(16)
         with threads(self._n_jobs) as submit:
-            for rows in cut(map(pack, chunks), self._group_sizes()):
-                bits = PackedBits(rows, self._n_columns)
-                n_rows += bits.n_rows
-                digest.update(rows.tobytes())
-                ranked, posterior = self.posterior(bits)
+            for packed in cut(map(self._layout.pack, chunks), self._group_sizes()):
+                n_rows += len(packed)
+                digest.update(packed.tobytes())
+                rows = self._layout.cells(packed)
+                ranked, posterior = self.posterior(rows)
                 member = np.take_along_axis(ranked, _pop(coder, posterior)[:, None], axis=1)[:, 0]
                 for k, codec in enumerate(self._codecs):
                     if (member == k).any():
-                        codec.push(coder, bits.take(np.flatnonzero(member == k)), submit)
+                        codec.push(coder, rows[member == k], submit)
                 _push(coder, member, self._priors(len(member)))
         return sealed(self.fingerprint, n_rows, digest.digest(), coder)
 
-    def decompress(self, data: Any, max_rows: int | None = None) -> NDArray[np.uint8]:
-        """The rows in a container, each bit a byte.
+    def decompress(self, data: Any, max_rows: int | None = None) -> Cells:
+        """The rows in a container.
 
         A container of more than ``max_rows`` is refused before anything is decoded.
         """
-        return gathered(*self._decoded(data, max_rows), self._n_columns)
+        return gathered(*self._decoded(data, max_rows), self._layout)
 
-    def decompress_chunks(self, data: Any, max_rows: int | None = None) -> Iterator[NDArray[np.uint8]]:
+    def decompress_chunks(self, data: Any, max_rows: int | None = None) -> Iterator[Cells]:
         """The same a few thousand rows at a time, at one bit of memory per cell; damaged data is refused at once."""
         return self._decoded(data, max_rows)[1]
 
-    def _decoded(self, data: Any, max_rows: int | None) -> tuple[int, Iterator[NDArray[np.uint8]]]:
+    def _decoded(self, data: Any, max_rows: int | None) -> tuple[int, Iterator[Cells]]:
         n_rows, checksum, coder = opened(data, self.fingerprint, max_rows)
-        D, width = self._n_columns, row_bytes(self._n_columns)
+        width = row_bytes(self._layout.n_bits)
         with threads(self._n_jobs) as submit:
             groups = pop_groups(coder, self.sizes_of(n_rows), lambda stack, size: self._pop_group(stack, size, submit))
         digest = new_digest(16)
@@ -108,21 +109,21 @@ class MixtureCodec:
             digest.update(padded[: len(rows)].data)
         if digest.digest() != checksum:
             raise CompressedDataError(OTHER_ROWS)
-        return n_rows, (np.unpackbits(rows, axis=1, count=D, bitorder="little") for rows in _pieces(groups))
+        return n_rows, (self._layout.cells(rows) for rows in _pieces(groups))
 
     def _pop_group(self, coder: Any, size: int, submit: Submit) -> NDArray[np.uint8]:
         """The group of rows that was put on the stack last, packed, without padding."""
         bits_before = coder.num_valid_bits()
         member = _pop(coder, self._priors(size))
-        rows = np.empty((size, row_bytes(self._n_columns)), np.uint8)
+        rows = np.empty((size, self._layout.n_columns), np.uint8 if self._layout.is_binary else np.uint16)
         for k, codec in reversed(list(enumerate(self._codecs))):
             if (member == k).any():
-                rows[member == k] = codec.pop(coder, int(np.count_nonzero(member == k)), submit).rows
-        ranked, posterior = self.posterior(PackedBits(rows, self._n_columns))
+                rows[member == k] = codec.pop(coder, int(np.count_nonzero(member == k)), submit)
+        ranked, posterior = self.posterior(rows)
         _push(coder, np.argmax(ranked == member[:, None], axis=1), posterior)
         if coder.num_valid_bits() > bits_before + _SLACK_BITS + size / _SLACK_ROWS:
             raise CompressedDataError(OTHER_ROWS)
-        return rows[:, : -(-self._n_columns // 8)].copy()
+        return self._layout.pack(rows).rows[:, : -(-self._layout.n_bits // 8)].copy()
 
     def _group_sizes(self) -> Iterator[int]:
         total = 0
@@ -143,9 +144,9 @@ class MixtureCodec:
     def _priors(self, n: int) -> NDArray[np.float64]:
         return np.tile(self._prior.astype(np.float64), (n, 1))
 
-    def posterior(self, bits: PackedBits) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    def posterior(self, rows: Cells) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """For every row, the members from the likeliest down, and their P(member | x) as weights that sum to 2^24."""
-        log_p = np.stack([network.log_p(bits.permuted(network.order), self._n_jobs) for network in self._networks])
+        log_p = np.stack([network.log_p(rows[:, network.order], self._n_jobs) for network in self._networks])
         behind = np.minimum((log_p.max(axis=0) - log_p) >> 10, _LEAST).astype(np.int32)
         p = np.stack([probabilities(-row) for row in behind])
         weights = _whole(self._prior[:, None] * (p / ((1 << 30) - p)))  # p / (1 - p) is the exponential of log-odds

@@ -1,4 +1,4 @@
-"""Lossless compression: rows entropy-coded under the probabilities that a network gives their bits.
+"""Lossless compression: rows of cells entropy-coded under the probabilities that a network gives their bits.
 
 A container is a header, one stream of 32-bit words (little endian) and a checksum of both:
 
@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice, repeat
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import constriction
 import numpy as np
@@ -35,8 +35,9 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from lbarn import _core
-from lbarn._engine.bits import MAX_ROWS, PackedBits, pack
-from lbarn._engine.trees import Trees, probabilities
+from lbarn._engine.bits import MAX_ROWS, PackedBits, row_bytes
+from lbarn._engine.codetree import UNKNOWN, Cells, Layout
+from lbarn._engine.trees import probabilities
 from lbarn.errors import CompressedDataError
 
 if TYPE_CHECKING:
@@ -76,20 +77,42 @@ Submit = Callable[..., _Task]
 _Group = TypeVar("_Group")
 
 
-@dataclass
-class _Block:
-    """A few thousand rows as column bit vectors, in network order; a decoder fills them in one after the other."""
+class _Block(Protocol):
+    """A few thousand rows, in network order. They are coded step by step; a decoder fills them in."""
 
+    n_rows: int
+
+    @property
+    def packed(self) -> NDArray[np.uint8]:
+        """All bits, eight rows to a byte."""
+
+    def weights(self, step: Any) -> NDArray[np.float64]:
+        """Of a 0 and of a 1 for every row that has a bit in this step."""
+
+    def __getitem__(self, step: Any) -> NDArray[np.int32]:
+        """Those bits."""
+
+    def __setitem__(self, step: Any, bits: NDArray[np.int32]) -> None: ...
+
+    def unpack(self, order: NDArray[np.intp]) -> Cells:
+        """Rows of cells, columns as they were before ``order``."""
+
+
+@dataclass
+class _BitBlock:
+    """Rows of binary columns, as column bit vectors. A step is a column."""
+
+    network: Network
     columns: NDArray[np.uint64]
     n_rows: int
 
     @classmethod
-    def of(cls, rows: NDArray[np.uint8], n_columns: int) -> _Block:
-        return cls(_core.transpose(rows, n_columns), len(rows))
+    def of(cls, network: Network, rows: NDArray[np.uint8]) -> _BitBlock:
+        return cls(network, _core.transpose(rows, network.n_columns), len(rows))
 
     @classmethod
-    def blank(cls, n_rows: int, n_columns: int) -> _Block:
-        return cls(np.zeros((n_columns, _core.column_words(n_rows)), np.uint64), n_rows)
+    def blank(cls, network: Network, n_rows: int) -> _BitBlock:
+        return cls(network, np.zeros((network.n_columns, _core.column_words(n_rows)), np.uint64), n_rows)
 
     @property
     def packed(self) -> NDArray[np.uint8]:
@@ -109,33 +132,100 @@ class _Block:
     def __setitem__(self, position: int, bits: NDArray[np.int32]) -> None:
         self.packed[position] = np.packbits(bits.astype(np.uint8), bitorder="little")
 
-    def weights(self, trees: Trees) -> NDArray[np.float64]:
-        """Of a 0 and of a 1 for every row: whole numbers of at least 1 that sum to 2^24.
+    def weights(self, step: int) -> NDArray[np.float64]:
+        return _weights(self.network.trees[step].log_odds(self.columns, self.n_rows))
 
-        constriction scales them by (2^24 - 2) / 2^24 and rounds down. A double holds that product exactly, so the result
-        is the same wherever it is computed.
-        """
-        log_odds = trees.log_odds(self.columns, self.n_rows)
-        shift = 30 - PRECISION
-        ones = np.clip((probabilities(log_odds) + (1 << shift - 1)) >> shift, 1, (1 << PRECISION) - 1)
-        return np.stack([(1 << PRECISION) - ones, ones], axis=1).astype(np.float64)
+
+class _CellBlock:
+    """Rows of any columns. A step is a column and a level of its tree, on which every row is at one node, or at its end."""
+
+    def __init__(self, network: Network, rows: NDArray[np.uint8], cells: Cells) -> None:
+        self._network, self._rows, self._cells = network, rows, cells
+        self.n_rows = len(rows)
+        self._at = np.zeros(self.n_rows, np.int64)  # where a decoder is in the tree of the column
+
+    @classmethod
+    def of(cls, network: Network, rows: NDArray[np.uint8]) -> _CellBlock:
+        return cls(network, rows, network.ordered_layout.cells(rows))
+
+    @classmethod
+    def blank(cls, network: Network, n_rows: int) -> _CellBlock:
+        layout = network.ordered_layout
+        rows = np.zeros((n_rows, row_bytes(layout.n_bits)), np.uint8)
+        return cls(network, rows, np.full((n_rows, layout.n_columns), UNKNOWN, np.uint16))
+
+    @property
+    def packed(self) -> NDArray[np.uint8]:
+        columns = _core.transpose(self._rows, self._network.ordered_layout.n_bits)
+        return columns.view(np.uint8)[:, : -(-self.n_rows // 8)]
+
+    def unpack(self, order: NDArray[np.intp]) -> Cells:
+        rows = np.empty_like(self._cells)
+        rows[:, order] = self._cells
+        return rows
+
+    def _nodes(self, step: tuple[int, int]) -> NDArray[np.int64]:
+        """The node of every row: known for a row that is encoded, where it has come to for one that is decoded."""
+        k, level = step
+        if self.n_rows and self._cells[0, k] != UNKNOWN:
+            return self._network.ordered_layout.columns[k].ways[0][self._cells[:, k], level]
+        if level == 0:
+            self._at[:] = 0
+        return self._at
+
+    def weights(self, step: tuple[int, int]) -> NDArray[np.float64]:
+        nodes = self._nodes(step)
+        index = np.flatnonzero(nodes >= 0).astype(np.int32)
+        return _weights(self._network.nodes.log_odds(step[0], nodes[index], self._rows, index))
+
+    def __getitem__(self, step: tuple[int, int]) -> NDArray[np.int32]:
+        k, level = step
+        nodes, bits = self._network.ordered_layout.columns[k].ways
+        cells = self._cells[:, k]
+        return bits[cells, level][nodes[cells, level] >= 0].astype(np.int32)
+
+    def __setitem__(self, step: tuple[int, int], bits: NDArray[np.int32]) -> None:
+        k, level = step
+        column = self._network.ordered_layout.columns[k]
+        falls = self._at >= 0
+        self._at[falls] = column.children[self._at[falls], bits]
+        if level + 1 == column.ways[0].shape[1]:
+            self._cells[:, k] = ~self._at
+            self._network.ordered_layout.set_column(self._rows, k, self._cells[:, k])
+
+
+def _weights(log_odds: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Of a 0 and of a 1: whole numbers of at least 1 that sum to 2^24.
+
+    constriction scales them by (2^24 - 2) / 2^24 and rounds down. A double holds that product exactly, so the result
+    is the same wherever it is computed.
+    """
+    shift = 30 - PRECISION
+    ones = np.clip((probabilities(log_odds) + (1 << shift - 1)) >> shift, 1, (1 << PRECISION) - 1)
+    return np.stack([(1 << PRECISION) - ones, ones], axis=1).astype(np.float64)
 
 
 class Codec:
     """Turns rows into bytes and back under one network."""
 
     def __init__(self, network: Network, n_jobs: int | None) -> None:
-        self._trees = network.trees
-        self._order = network.order
+        self._network = network
         self.fingerprint = network.fingerprint()
         self._n_jobs = n_jobs
+        layout = network.ordered_layout
+        if layout.is_binary:
+            self._steps: Sequence[Any] = range(layout.n_columns)
+            self._blocks: type[_BitBlock] | type[_CellBlock] = _BitBlock
+        else:
+            self._steps = [(k, level) for k, c in enumerate(layout.columns) for level in range(c.ways[0].shape[1])]
+            self._blocks = _CellBlock
 
-    def compress(self, chunks: Iterable[NDArray[np.bool_]]) -> bytes:
+    def compress(self, chunks: Iterable[Cells]) -> bytes:
         """Rows as they come, in one container."""
-        packed = (pack(rows, self._order) for rows in chunks)
+        packed = (self._network.ordered_layout.pack(rows[:, self._network.order]) for rows in chunks)
         coder = constriction.stream.stack.AnsCoder()
         n_rows, bits = 0, new_digest(16)
-        blocks = (_Block.of(rows, len(self._trees)) for rows in cut(packed, repeat(BLOCK_ROWS)))
+        blocks = (self._blocks.of(self._network, rows) for rows in cut(packed, repeat(BLOCK_ROWS)))
         with threads(self._n_jobs) as submit:
             while group := list(islice(blocks, self.group_rows // BLOCK_ROWS)):
                 n_rows += sum(block.n_rows for block in group)
@@ -143,18 +233,18 @@ class Codec:
                 self._encode(coder, group, submit)
         return sealed(self.fingerprint, n_rows, bits.digest(), coder)
 
-    def decompress(self, data: Any, max_rows: int | None = None) -> NDArray[np.uint8]:
+    def decompress(self, data: Any, max_rows: int | None = None) -> Cells:
         """The rows in a container, columns as they were given, each bit a byte.
 
         A container of more than ``max_rows`` is refused before anything is decoded.
         """
-        return gathered(*self._decoded(data, max_rows), len(self._trees))
+        return gathered(*self._decoded(data, max_rows), self._network.layout)
 
-    def decompress_chunks(self, data: Any, max_rows: int | None = None) -> Iterator[NDArray[np.uint8]]:
+    def decompress_chunks(self, data: Any, max_rows: int | None = None) -> Iterator[Cells]:
         """The same a few thousand rows at a time, at one bit of memory per cell; damaged data is refused at once."""
         return self._decoded(data, max_rows)[1]
 
-    def _decoded(self, data: Any, max_rows: int | None) -> tuple[int, Iterator[NDArray[np.uint8]]]:
+    def _decoded(self, data: Any, max_rows: int | None) -> tuple[int, Iterator[Cells]]:
         n_rows, checksum, coder = opened(data, self.fingerprint, max_rows)
         sizes = [min(self.group_rows, n_rows - start) for start in range(0, n_rows, self.group_rows)]
         with threads(self._n_jobs) as submit:
@@ -167,50 +257,54 @@ class Codec:
                 bits.update(packed)
         if bits.digest() != checksum:
             raise CompressedDataError(OTHER_ROWS)
-        return n_rows, (block.unpack(self._order) for group in groups for block in group)
+        return n_rows, (block.unpack(self._network.order) for group in groups for block in group)
 
-    def push(self, coder: Any, bits: PackedBits, submit: Submit) -> None:
+    def push(self, coder: Any, rows: Cells, submit: Submit) -> None:
         """Put a group of rows, columns as they were given, at most ``group_rows``, on a coder's stack."""
-        bits = bits.permuted(self._order)
-        self._encode(coder, [_Block.of(rows, bits.n_columns) for rows in cut([bits], repeat(BLOCK_ROWS))], submit)
+        bits = self._network.ordered_layout.pack(rows[:, self._network.order])
+        blocks = [self._blocks.of(self._network, part) for part in cut([bits], repeat(BLOCK_ROWS))]
+        self._encode(coder, blocks, submit)
 
-    def pop(self, coder: Any, n_rows: int, submit: Submit) -> PackedBits:
+    def pop(self, coder: Any, n_rows: int, submit: Submit) -> Cells:
         """Take the group of rows that was put there last, columns as they were given."""
-        return PackedBits.concatenate(
-            [pack(block.unpack(self._order)) for block in self._decode(coder, n_rows, submit)]
-        )
+        return np.concatenate([block.unpack(self._network.order) for block in self._decode(coder, n_rows, submit)])
 
     @property
     def group_rows(self) -> int:
-        blocks = _GROUP_BITS // len(self._trees) // BLOCK_ROWS
+        blocks = _GROUP_BITS // max(1, self._network.ordered_layout.n_bits) // BLOCK_ROWS
         return min(_GROUP_ROWS, max(1, blocks) * BLOCK_ROWS)
 
     def _predict(
-        self, blocks: Sequence[_Block], positions: Sequence[int], submit: Submit
-    ) -> Iterator[tuple[_Block, int, NDArray[np.float64]]]:
-        """(block, position, weights) in coding order. While one block is coded, threads evaluate the others.
+        self, blocks: Sequence[_Block], steps: Sequence[Any], submit: Submit
+    ) -> Iterator[tuple[_Block, Any, NDArray[np.float64]]]:
+        """(block, step, weights) in coding order. While one block is coded, threads evaluate the others.
 
-        A decoder fills in the block's column at that position before it asks for what comes next.
+        A decoder fills in the block's bits of that step before it asks for what comes next.
         """
-        tasks = [submit(block.weights, self._trees[positions[0]]) for block in blocks]
-        for position, following in zip(positions, [*positions[1:], None]):
+        if not steps:
+            return
+        tasks = [submit(block.weights, steps[0]) for block in blocks]
+        for step, following in zip(steps, [*steps[1:], None]):
             for i, block in enumerate(blocks):
-                yield block, position, tasks[i]()
+                yield block, step, tasks[i]()
                 if following is not None:
-                    tasks[i] = submit(block.weights, self._trees[following])
+                    tasks[i] = submit(block.weights, following)
 
     def _encode(self, coder: Any, blocks: Sequence[_Block], submit: Submit) -> None:
         model = _binary_model()
-        for block, position, weights in self._predict(blocks[::-1], range(len(self._trees))[::-1], submit):
-            coder.encode_reverse(block[position], model, weights)
+        for block, step, weights in self._predict(blocks[::-1], self._steps[::-1], submit):
+            if len(weights):
+                coder.encode_reverse(block[step], model, weights)
 
     def _decode(self, coder: Any, n_rows: int, submit: Submit) -> list[_Block]:
-        D, model = len(self._trees), _binary_model()
-        blocks = [_Block.blank(min(BLOCK_ROWS, n_rows - at), D) for at in range(0, n_rows, BLOCK_ROWS)]
-        for block, position, weights in self._predict(blocks, range(D), submit):
-            if coder.is_empty():  # all that follows is zeros, as are blank blocks
+        model = _binary_model()
+        blocks: list[_Block] = [
+            self._blocks.blank(self._network, min(BLOCK_ROWS, n_rows - at)) for at in range(0, n_rows, BLOCK_ROWS)
+        ]
+        for block, step, weights in self._predict(blocks, self._steps, submit):
+            if self._blocks is _BitBlock and coder.is_empty():  # all that follows is zeros, as are blank blocks
                 break
-            block[position] = coder.decode(model, weights)
+            block[step] = coder.decode(model, weights) if len(weights) else np.zeros(0, np.int32)
         return blocks
 
 
@@ -280,9 +374,9 @@ def new_digest(size: int) -> hashlib.blake2b:
     return hashlib.blake2b(digest_size=size)
 
 
-def gathered(n_rows: int, chunks: Iterable[NDArray[np.uint8]], n_columns: int) -> NDArray[np.uint8]:
+def gathered(n_rows: int, chunks: Iterable[Cells], layout: Layout) -> Cells:
     """The chunks in one array."""
-    X = np.empty((n_rows, n_columns), np.uint8)
+    X = np.empty((n_rows, layout.n_columns), np.uint8 if layout.is_binary else np.uint16)
     start = 0
     for chunk in chunks:
         X[start : start + len(chunk)] = chunk

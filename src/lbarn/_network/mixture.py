@@ -10,9 +10,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
+from lbarn._engine.codetree import Cells, Layout
 from lbarn._network.bitsback import MixtureCodec
 from lbarn._network.conditioning import Answer
-from lbarn._network.network import Bits, Chunk, Network, given_by_conditioning
+from lbarn._network.network import Given, GivenChunk, Network, given_by_conditioning
 
 __all__ = ["Mixture", "best_weights"]
 
@@ -34,6 +35,10 @@ class Mixture:
         return self.networks[0].n_columns
 
     @property
+    def layout(self) -> Layout:
+        return self.networks[0].layout
+
+    @property
     def n_trees(self) -> int:
         return sum(network.n_trees for network in self.networks)
 
@@ -41,12 +46,14 @@ class Mixture:
     def most_trees(self) -> int:
         return max(network.most_trees for network in self.networks)
 
-    def log_likelihood(self, rows: Bits, n_jobs: int | None = None, missing: Bits | None = None) -> Floats:
-        """log p(x) of every row, in nats; of the values that are there, if some are missing."""
-        each = np.stack([network.log_likelihood(rows, n_jobs, missing) for network in self.networks], axis=1)
+    def log_likelihood(
+        self, rows: Cells, n_jobs: int | None = None, unknown: NDArray[np.bool_] | None = None
+    ) -> Floats:
+        """log p(x) of every row, in nats; of the values that are there, if some are unknown."""
+        each = np.stack([network.log_likelihood(rows, n_jobs, unknown) for network in self.networks], axis=1)
         return logsumexp(each + np.log(self.weights), axis=1)
 
-    def surprise(self, rows: Bits, n_jobs: int | None = None) -> Floats:
+    def surprise(self, rows: Cells, n_jobs: int | None = None) -> Floats:
         """The members' -log p_k(x_d | those before it), each weighted by P(member | x), in nats, shape (n, D).
 
         There is no -log p(x_d | ...) of the mixture: a row does not sum to -log p(x), but to less, by how far
@@ -61,9 +68,9 @@ class Mixture:
             mixed += np.exp(joint - total)[:, None] * (surprise - mixed)
         return mixed
 
-    def draw(self, n: int, random: np.random.RandomState, n_jobs: int | None = None) -> NDArray[np.uint8]:
+    def draw(self, n: int, random: np.random.RandomState, n_jobs: int | None = None) -> Cells:
         """For each row a network by its weight, then the row from it, exactly."""
-        rows = np.empty((n, self.n_columns), np.uint8)
+        rows = np.empty((n, self.n_columns), np.uint8 if self.layout.is_binary else np.uint16)
         chosen = random.choice(len(self.weights), n, p=self.weights)
         for k, (network, seed) in enumerate(zip(self.networks, self._seeds(random))):
             numbers = np.flatnonzero(chosen == k)
@@ -72,22 +79,15 @@ class Mixture:
         return rows
 
     def draw_given(
-        self,
-        chunks: Iterable[Chunk],
-        n_each: int,
-        random: np.random.RandomState,
-        *,
-        n_particles: int,
-        n_jobs: int | None = None,
-    ) -> tuple[NDArray[np.uint8], NDArray[np.str_], Floats]:
-        return given_by_conditioning(self, chunks, n_each, random, n_particles, n_jobs)
+        self, given: Given, n_each: int, random: np.random.RandomState, *, n_particles: int, n_jobs: int | None = None
+    ) -> tuple[Cells, NDArray[np.str_], Floats]:
+        return given_by_conditioning(self, given, n_each, random, n_particles, n_jobs)
 
     def condition(
         self,
-        chunks: Iterable[Chunk],
+        chunks: Iterable[GivenChunk],
         random: np.random.RandomState,
         *,
-        flip: float = 0.0,
         n_draws: int = 1,
         n_particles: int,
         n_jobs: int | None = None,
@@ -98,12 +98,7 @@ class Mixture:
                 answer
                 for network, seed in zip(self.networks, seeds)
                 for _, answer in network.condition(
-                    [chunk],
-                    np.random.RandomState(seed),
-                    flip=flip,
-                    n_draws=n_draws,
-                    n_particles=n_particles,
-                    n_jobs=n_jobs,
+                    [chunk], np.random.RandomState(seed), n_draws=n_draws, n_particles=n_particles, n_jobs=n_jobs
                 )
             )
             yield chunk[0], _mixed(answers, self.weights, random)
@@ -145,6 +140,7 @@ def _mixed(answers: Iterable[Answer], weights: Floats, random: np.random.RandomS
             total,
             np.where(answer.method == mixed.method, mixed.method, "monte-carlo"),
             effective,
+            {k: own + share[:, None] * (answer.cells[k] - own) for k, own in mixed.cells.items()},
         )
     assert mixed is not None
     return mixed

@@ -119,20 +119,23 @@ def nested(tensors: Tensors, k: int) -> Tensors:
 
 
 def pack_trees(network: Sequence[Trees]) -> Tensors:
-    """The trees of a network's conditionals as a few arrays."""
+    """The trees of several conditionals as a few arrays."""
     limits = np.array([t.limit for t in network], np.int32)
+    none = Trees.empty()
+    own = [none, *network]
     return {
-        "splits": np.concatenate([t.splits for t in network]),
-        "gains": np.concatenate([t.gains for t in network]),
-        "values": np.concatenate([t.values for t in network]),
-        "tree_splits": np.concatenate([np.diff(t.offsets) for t in network]).astype(np.uint16),
+        "splits": np.concatenate([t.splits for t in own]),
+        "gains": np.concatenate([t.gains for t in own]),
+        "values": np.concatenate([t.values for t in own]),
+        "tree_splits": np.concatenate([np.diff(t.offsets) for t in own]).astype(np.uint16),
         "tree_counts": np.array([len(t) for t in network], np.int64),
         **({"limits": limits} if (limits != NO_LIMIT).any() else {}),
     }
 
 
-def unpack_trees(tensors: Mapping[str, NDArray[Any]], n_positions: int) -> list[Trees]:
-    """The trees of every conditional, each array checked so that no evaluation can leave its bounds or overflow."""
+def unpack_trees(tensors: Mapping[str, NDArray[Any]], positions: NDArray[np.intp]) -> list[Trees]:
+    """The trees of conditionals at these positions, each array checked so that no evaluation can leave its bounds or overflow."""
+    n_positions = len(positions)
     counts = expect(tensors, "tree_counts", np.int64, (n_positions,))
     sizes = expect(tensors, "tree_splits", np.uint16, (None,)).astype(np.int64)
     splits = expect(tensors, "splits", np.uint16, (None, 2))
@@ -155,7 +158,7 @@ def unpack_trees(tensors: Mapping[str, NDArray[Any]], n_positions: int) -> list[
         offsets = first_split[a : b + 1] - s
         trees = Trees(splits[s:e], gains[s:e], values[s + a : e + b], offsets, int(limits[d]))
         try:
-            trees.check(d)
+            trees.check(int(positions[d]))
         except ValueError as error:
             raise ModelFileError(str(error)) from error
         network.append(trees)

@@ -1,12 +1,13 @@
 """The trained network as a value: an order of the columns and, for each, the trees that predict it from those before it.
 
-Log-likelihoods are integers throughout, so that no answer depends on how the work was shared out.
+Rows are rows of cells, one per column, as the codebook has numbered them; of binary columns these are 0 and 1. Log-likelihoods are
+integers throughout, so that no answer depends on how the work was shared out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -16,16 +17,16 @@ from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 
 from lbarn import _core
-from lbarn._engine.bits import PackedBits, pack
+from lbarn._engine.bits import row_bytes
+from lbarn._engine.codetree import UNKNOWN, Cells, Layout
 from lbarn._engine.trees import NO_LIMIT, UNIT, Trees, log_likelihoods, probabilities
 from lbarn._network.codec import Codec, new_digest
 from lbarn._network.conditioning import Answer, Evidence, condition
+from lbarn._network.nodes import NodeTrees, packed_word
 
-__all__ = ["Bits", "Chunk", "Distribution", "Network", "RowCodec"]
+__all__ = ["Distribution", "Given", "GivenChunk", "Network", "RowCodec", "given_by_conditioning"]
 
-Bits = NDArray[np.bool_]  # rows of 0 and 1, columns as the user gave them
 Floats = NDArray[np.float64]
-Chunk = tuple[int, Bits, Bits | None]  # first row, values, where they are missing (None: nowhere)
 
 _PARTICLES = 1000  # for the likelihood of rows with missing values
 _DRAWN_ROWS = 4096  # rows drawn together, each such block from a random stream of its own
@@ -36,9 +37,49 @@ class RowCodec(Protocol):
 
     fingerprint: bytes
 
-    def compress(self, chunks: Iterable[Bits]) -> bytes: ...
-    def decompress(self, data: Any, max_rows: int | None = None) -> NDArray[np.uint8]: ...
-    def decompress_chunks(self, data: Any, max_rows: int | None = None) -> Iterator[NDArray[np.uint8]]: ...
+    def compress(self, chunks: Iterable[Cells]) -> bytes: ...
+    def decompress(self, data: Any, max_rows: int | None = None) -> Cells: ...
+    def decompress_chunks(self, data: Any, max_rows: int | None = None) -> Iterator[Cells]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What is known of rows: their cells, where they are unknown, and how likely what was seen makes the cells of some columns.
+
+    ``cells`` are (n, columns) as the columns were given. ``likelihood`` is by column, (n, cells) or (cells,), and counts where the
+    cell is unknown; an unknown cell without any may be all that can be drawn, or all but the missing value if ``present``.
+    """
+
+    cells: Cells
+    unknown: NDArray[np.bool_] | None
+    likelihood: Mapping[int, Floats] = field(default_factory=dict)
+    present: bool = True
+
+    @classmethod
+    def flipped(cls, cells: Cells, unknown: NDArray[np.bool_] | None, flip: float) -> Given:
+        """Bits that were flipped with a probability."""
+        if flip == 0:
+            return cls(cells, unknown)
+        gone = np.zeros(cells.shape, np.bool_) if unknown is None else unknown
+        one = np.where(gone, 1.0, np.where(cells != 0, 1.0 - flip, flip))
+        zero = np.where(gone, 1.0, np.where(cells != 0, flip, 1.0 - flip))
+        likelihood = {j: np.stack([zero[:, j], one[:, j]], axis=1) for j in range(cells.shape[1])}
+        return cls(cells, np.ones(cells.shape, np.bool_), likelihood)
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def take(self, rows: NDArray[np.intp]) -> Given:
+        unknown = None if self.unknown is None else self.unknown[rows]
+        likelihood = {j: own[rows] if own.ndim == 2 else own for j, own in self.likelihood.items()}
+        return replace(self, cells=self.cells[rows], unknown=unknown, likelihood=likelihood)
+
+    def chunks(self, size: int) -> Iterator[tuple[int, Given]]:
+        for start in range(0, len(self), size):
+            yield start, self.take(np.arange(start, min(start + size, len(self))))
+
+
+GivenChunk = tuple[int, Given]  # first row, what is known
 
 
 class Distribution(Protocol):
@@ -52,37 +93,36 @@ class Distribution(Protocol):
     def most_trees(self) -> int:
         """Of the column that has most."""
 
-    def log_likelihood(self, rows: Bits, n_jobs: int | None = None, missing: Bits | None = None) -> Floats:
-        """log p(x) of every row, in nats; of the values that are there, if some are missing."""
+    @property
+    def layout(self) -> Layout:
+        """The bits of the columns, as they were given."""
 
-    def surprise(self, rows: Bits, n_jobs: int | None = None) -> Floats:
+    def log_likelihood(
+        self, rows: Cells, n_jobs: int | None = None, unknown: NDArray[np.bool_] | None = None
+    ) -> Floats:
+        """log p(x) of every row, in nats; of the values that are there, if some are unknown."""
+
+    def surprise(self, rows: Cells, n_jobs: int | None = None) -> Floats:
         """How unexpected every value is, in nats, shape (n, D)."""
 
-    def draw(self, n: int, random: np.random.RandomState, n_jobs: int | None = None) -> NDArray[np.uint8]:
+    def draw(self, n: int, random: np.random.RandomState, n_jobs: int | None = None) -> Cells:
         """New rows, shape (n, D)."""
 
     def draw_given(
-        self,
-        chunks: Iterable[Chunk],
-        n_each: int,
-        random: np.random.RandomState,
-        *,
-        n_particles: int,
-        n_jobs: int | None = None,
-    ) -> tuple[NDArray[np.uint8], NDArray[np.str_], Floats]:
+        self, given: Given, n_each: int, random: np.random.RandomState, *, n_particles: int, n_jobs: int | None = None
+    ) -> tuple[Cells, NDArray[np.str_], Floats]:
         """``n_each`` rows for each row that is given in part, grouped; the method and the effective sample size of each."""
 
     def condition(
         self,
-        chunks: Iterable[Chunk],
+        chunks: Iterable[GivenChunk],
         random: np.random.RandomState,
         *,
-        flip: float = 0.0,
         n_draws: int = 1,
         n_particles: int,
         n_jobs: int | None = None,
     ) -> Iterator[tuple[int, Answer]]:
-        """(first row, answer) for successive chunks of rows that are incomplete, or flipped with probability ``flip``."""
+        """(first row, answer) for successive chunks of rows that are known in part."""
 
     def importance(self) -> sp.csr_array:
         """``[i, j]``: summed gain of predictor ``j`` for column ``i``."""
@@ -95,10 +135,14 @@ class Distribution(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """``P(x) = prod_k P(x_order[k] | x_order[0..k-1])``; ``trees`` go by position in the order."""
+    """``P(x) = prod_k P(x_order[k] | x_order[0..k-1])``.
+
+    ``ordered_layout`` has the columns in network order; ``trees`` go by node, column after column.
+    """
 
     order: NDArray[np.intp]
     trees: tuple[Trees, ...]
+    ordered_layout: Layout
 
     @property
     def n_columns(self) -> int:
@@ -106,83 +150,121 @@ class Network:
 
     @property
     def n_trees(self) -> int:
-        return sum(len(trees) for trees in self.trees)
+        return int(self.column_trees.sum())
 
     @property
     def most_trees(self) -> int:
-        return max(len(trees) for trees in self.trees)
+        return int(self.column_trees.max())
+
+    @cached_property
+    def column_trees(self) -> NDArray[np.intp]:
+        """The number of trees of every column, in network order; those of a node that is not learned do not count."""
+        counts = np.array([len(trees) for trees in self.trees], dtype=np.intp)
+        fixed = np.concatenate([column.fixed for column in self.ordered_layout.columns])
+        counts[~np.isnan(fixed)] = 0
+        return np.bincount(self.ordered_layout.node_column, counts, self.n_columns).astype(np.intp)
+
+    @cached_property
+    def layout(self) -> Layout:
+        return self.ordered_layout.permuted(self.position)
 
     @cached_property
     def position(self) -> NDArray[np.intp]:
-        """The position of every column."""
+        """The place of every column in the order."""
         return np.argsort(self.order)
+
+    @cached_property
+    def nodes(self) -> NodeTrees:
+        return NodeTrees(self.ordered_layout, self.trees)
 
     # ------------------------------------------------------------------ complete rows
 
-    def log_p(self, bits: PackedBits, n_jobs: int | None = None) -> NDArray[np.int64]:
-        """log p(x) of rows in network order, in units of 2^-30."""
-        jobs = max(1, min(effective_n_jobs(n_jobs), len(self.trees)))
-        positions = range(len(self.trees))
-        bits.columns  # noqa: B018  transposed once, before the threads share it
+    def log_p(self, rows: Cells, n_jobs: int | None = None) -> NDArray[np.int64]:
+        """log p(x) of rows of cells in network order, in units of 2^-30; unknown ones count for nothing."""
+        jobs = max(1, min(effective_n_jobs(n_jobs), self.n_columns))
+        columns = range(self.n_columns)
+        evaluate = self._evaluator(rows)
         parts = Parallel(n_jobs=jobs, require="sharedmem")(
-            delayed(self._sum)(positions[j::jobs], bits) for j in range(jobs)
+            delayed(_total)(evaluate, columns[j::jobs], len(rows)) for j in range(jobs)
         )
         return np.sum(parts, axis=0)
 
-    def _sum(self, positions: Sequence[int], bits: PackedBits) -> NDArray[np.int64]:
-        total = np.zeros(bits.n_rows, np.int64)
-        for position in positions:
-            log_odds = self.trees[position].log_odds(bits.columns, bits.n_rows)
-            total += log_likelihoods(log_odds, bits.columns[position])
-        return total
+    def log_p_each(self, rows: Cells, n_jobs: int | None = None) -> NDArray[np.int64]:
+        """log p(x_d | x_<d) per column and row, of rows of cells in network order, in units of 2^-30, shape (D, n)."""
+        evaluate = self._evaluator(rows)
+        parts = Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(evaluate)(k) for k in range(self.n_columns))
+        return np.array(parts)
 
-    def log_p_each(self, bits: PackedBits, n_jobs: int | None = None) -> NDArray[np.int64]:
-        """log p(x_d | x_<d) per position and row, of rows in network order, in units of 2^-30, shape (D, n)."""
-        bits.columns  # noqa: B018
-        rows = Parallel(n_jobs=n_jobs, require="sharedmem")(
-            delayed(self._sum)([position], bits) for position in range(len(self.trees))
-        )
-        return np.array(rows)
+    def _evaluator(self, rows: Cells) -> Callable[[int], NDArray[np.int64]]:
+        """log p of the column at a place in the order, for every row. A row only pays for the nodes that it reaches."""
+        bits = self.ordered_layout.pack(rows)
+        if not self.ordered_layout.is_binary:
+            everyone = np.arange(len(rows), dtype=np.int32)
+            return lambda k: self.nodes.log_p(k, np.ascontiguousarray(rows[:, k]), bits.rows, everyone)
+        columns = bits.columns  # transposed once, before threads share it
 
-    def log_likelihood(self, rows: Bits, n_jobs: int | None = None, missing: Bits | None = None) -> Floats:
-        """log p(x) of every row, in nats; of the values that are there, if some are missing.
+        def evaluate(k: int) -> NDArray[np.int64]:
+            return log_likelihoods(self.trees[k].log_odds(columns, bits.n_rows), columns[k])
+
+        return evaluate
+
+    def log_likelihood(
+        self, rows: Cells, n_jobs: int | None = None, unknown: NDArray[np.bool_] | None = None
+    ) -> Floats:
+        """log p(x) of every row, in nats; of the values that are there, if some are unknown.
 
         What follows the last value that is there sums to one, whatever it may be, and is left out.
         """
-        if missing is None:
-            return UNIT * self.log_p(pack(rows, self.order), n_jobs).astype(np.float64)
-        rows, missing = rows[:, self.order], missing[:, self.order]
-        end = np.where(missing.all(axis=1), 0, self.n_columns - np.argmin(missing[:, ::-1], axis=1))
-        complete = ~missing.any(axis=1)
+        rows = rows[:, self.order]
+        if unknown is None:
+            return UNIT * self.log_p(rows, n_jobs).astype(np.float64)
+        unknown = unknown[:, self.order]
+        end = np.where(unknown.all(axis=1), 0, self.n_columns - np.argmin(unknown[:, ::-1], axis=1))
+        complete = ~unknown.any(axis=1)
         log_p = np.zeros(len(rows))
-        log_p[complete] = UNIT * self.log_p(pack(rows[complete]), n_jobs)
+        log_p[complete] = UNIT * self.log_p(rows[complete], n_jobs)
         for stop in np.unique(end[~complete & (end > 0)]).tolist():
             group = np.flatnonzero(~complete & (end == stop))
-            evidence = Evidence.of(rows[group, :stop], missing[group, :stop], flip=0.0)
-            answer = condition(self.trees[:stop], evidence, n_draws=1, n_particles=_PARTICLES, seed=0, n_jobs=n_jobs)
+            evidence = Evidence.of(self.nodes.upto(stop).layout, rows[group, :stop], unknown[group, :stop])
+            answer = condition(
+                self.nodes.upto(stop), evidence, n_draws=1, n_particles=_PARTICLES, seed=0, n_jobs=n_jobs
+            )
             log_p[group] = answer.log_marginal
         return log_p
 
-    def surprise(self, rows: Bits, n_jobs: int | None = None) -> Floats:
+    def surprise(self, rows: Cells, n_jobs: int | None = None) -> Floats:
         """-log p(x_d | x_<d) of every value, in nats, shape (n, D); a row sums to -log p(x)."""
-        return -UNIT * self.log_p_each(pack(rows, self.order), n_jobs)[self.position].T.astype(np.float64)
+        return -UNIT * self.log_p_each(rows[:, self.order], n_jobs)[self.position].T.astype(np.float64)
 
-    def cumulative(self, chunks: Iterable[Bits], n_jobs: int | None = None) -> Floats:
+    def cumulative(self, chunks: Iterable[Cells], n_jobs: int | None = None) -> Floats:
         """Mean log p(x) of the first 1, 2, ..., D columns of the order, in nats."""
         n_rows, total = 0, np.zeros(self.n_columns, np.int64)
         for rows in chunks:
             n_rows += len(rows)
-            total += self.log_p_each(pack(rows, self.order), n_jobs).sum(axis=1)
+            total += self.log_p_each(rows[:, self.order], n_jobs).sum(axis=1)
         return np.cumsum(total * UNIT) / n_rows
+
+    def last_column(self, rows: Cells, n_jobs: int | None = None) -> Floats:
+        """log P of every cell of the last column of the order given the others, in nats, (n, cells); its own value is not looked at."""
+        ordered = rows[:, self.order].copy()
+        ordered[:, -1] = 0
+        step = max(1, -(-len(rows) // max(1, effective_n_jobs(n_jobs))))
+        parts = Parallel(n_jobs=n_jobs, require="sharedmem")(
+            delayed(self.nodes.cell_log_p)(
+                self.n_columns - 1, self.ordered_layout.pack(ordered[start : start + step]).rows
+            )
+            for start in range(0, len(rows), step)
+        )
+        return np.concatenate(parts)
 
     # ------------------------------------------------------------------ new rows
 
-    def draw(self, n: int, random: np.random.RandomState, n_jobs: int | None = None) -> NDArray[np.uint8]:
+    def draw(self, n: int, random: np.random.RandomState, n_jobs: int | None = None) -> Cells:
         """``n`` new rows, exactly."""
         return self.draw_on(None, n, int(random.randint(2**31 - 1)), n_jobs)
 
-    def draw_on(self, known: Floats | None, n: int, seed: int, n_jobs: int | None = None) -> NDArray[np.uint8]:
-        """``n`` rows. ``known`` (n, D) fixes values where it is not NaN: in each row a prefix of the order."""
+    def draw_on(self, known: Cells | None, n: int, seed: int, n_jobs: int | None = None) -> Cells:
+        """``n`` rows. ``known`` (n, D) fixes cells where it is not ``UNKNOWN``: in each row a prefix of the order."""
         if known is not None:
             known = known[:, self.order]
         blocks = Parallel(n_jobs=n_jobs, require="sharedmem")(
@@ -195,34 +277,49 @@ class Network:
         )
         return np.concatenate(blocks)
 
-    def _draw_block(self, n: int, seed: tuple[int, int], known: Floats | None) -> NDArray[np.uint8]:
+    def _draw_block(self, n: int, seed: tuple[int, int], known: Cells | None) -> Cells:
         rng = np.random.default_rng(seed)
+        if not self.ordered_layout.is_binary:
+            return self._draw_cells(n, rng, known)
         columns = np.zeros((self.n_columns, _core.column_words(n)), np.uint64)
         rows = np.empty((n, self.n_columns), np.uint8)
         for d, trees in enumerate(self.trees):
             bit = rng.integers(0, 1 << 30, n, dtype=np.int32) < probabilities(trees.log_odds(columns, n))
             if known is not None:
-                bit = np.where(np.isnan(known[:, d]), bit, known[:, d] == 1)
+                bit = np.where(known[:, d] == UNKNOWN, bit, known[:, d] == 1)
             rows[:, self.order[d]] = bit
-            packed = np.packbits(bit, bitorder="little")
-            columns[d].view(np.uint8)[: len(packed)] = packed
+            columns[d] = packed_word(bit)
+        return rows
+
+    def _draw_cells(self, n: int, rng: np.random.Generator, known: Cells | None) -> Cells:
+        """Rows fall through the tree of one column after the other; at nodes that are not learned they take the likely side."""
+        packed = np.zeros((n, row_bytes(self.ordered_layout.n_bits)), np.uint8)
+        everyone = np.arange(n, dtype=np.int32)
+        rows = np.empty((n, self.n_columns), np.uint16)
+        for k, column in enumerate(self.ordered_layout.columns):
+            at = np.full(n, 0 if column.n_nodes else ~0)
+            if known is not None:
+                at = np.where(known[:, k] == UNKNOWN, at, ~known[:, k].astype(np.int64))
+            while (at >= 0).any():
+                odds = self.nodes.log_odds(k, at, packed, everyone)
+                bit = rng.integers(0, 1 << 30, n, dtype=np.int32) < probabilities(odds)
+                node = np.maximum(at, 0)
+                fixed = column.fixed[node]
+                bit = np.where(np.isnan(fixed), bit, fixed > 0)
+                at = np.where(at >= 0, column.children[node, bit.astype(np.intp)], at)
+            rows[:, self.order[k]] = ~at
+            self.ordered_layout.set_column(packed, k, ~at)
         return rows
 
     def draw_given(
-        self,
-        chunks: Iterable[Chunk],
-        n_each: int,
-        random: np.random.RandomState,
-        *,
-        n_particles: int,
-        n_jobs: int | None = None,
-    ) -> tuple[NDArray[np.uint8], NDArray[np.str_], Floats]:
+        self, given: Given, n_each: int, random: np.random.RandomState, *, n_particles: int, n_jobs: int | None = None
+    ) -> tuple[Cells, NDArray[np.str_], Floats]:
         """Exact where what is fixed is a prefix of the order in every row; otherwise as by ``condition``."""
-        given = list(chunks)
-        known = np.concatenate([_with_gaps(values, missing) for _, values, missing in given])
-        free = np.isnan(known[:, self.order])
-        if not (free[:, :-1] & ~free[:, 1:]).any():
+        unknown = np.zeros(given.cells.shape, np.bool_) if given.unknown is None else given.unknown
+        free = unknown[:, self.order]
+        if not given.likelihood and not given.present and not (free[:, :-1] & ~free[:, 1:]).any():
             seed = int(random.randint(2**31 - 1))
+            known = np.where(unknown, UNKNOWN, given.cells).astype(np.uint16)
             rows = self.draw_on(np.repeat(known, n_each, axis=0), n_each * len(known), seed, n_jobs)
             return rows, np.full(len(known), "prefix"), np.full(len(known), np.inf)
         return given_by_conditioning(self, given, n_each, random, n_particles, n_jobs)
@@ -231,24 +328,24 @@ class Network:
 
     def condition(
         self,
-        chunks: Iterable[Chunk],
+        chunks: Iterable[GivenChunk],
         random: np.random.RandomState,
         *,
-        flip: float = 0.0,
         n_draws: int = 1,
         n_particles: int,
         n_jobs: int | None = None,
     ) -> Iterator[tuple[int, Answer]]:
         seed = int(random.randint(2**31 - 1))
-        for start, values, missing in chunks:
-            holes = None if missing is None else missing[:, self.order]
+        for start, given in chunks:
+            evidence = Evidence.of(
+                self.ordered_layout,
+                given.cells[:, self.order],
+                None if given.unknown is None else given.unknown[:, self.order],
+                {int(self.position[j]): own for j, own in given.likelihood.items()},
+                present=given.present,
+            )
             answer = condition(
-                self.trees,
-                Evidence.of(values[:, self.order], holes, flip),
-                n_draws=n_draws,
-                n_particles=n_particles,
-                seed=(seed, start),
-                n_jobs=n_jobs,
+                self.nodes, evidence, n_draws=n_draws, n_particles=n_particles, seed=(seed, start), n_jobs=n_jobs
             )
             yield start, answer.in_columns(self.order)
 
@@ -256,11 +353,12 @@ class Network:
 
     def importance(self) -> sp.csr_array:
         rows, columns, gains = [], [], []
-        for d, trees in enumerate(self.trees):
-            gain = trees.importance(d)
+        column_of_bit = self.order[self.ordered_layout.bit_column]
+        for node, trees in enumerate(self.trees):
+            gain = trees.importance(int(self.ordered_layout.node_position[node]))
             used = np.flatnonzero(gain)
-            rows.append(np.full(len(used), self.order[d]))
-            columns.append(self.order[used])
+            rows.append(np.full(len(used), self.order[self.ordered_layout.node_column[node]]))
+            columns.append(column_of_bit[used])
             gains.append(gain[used])
         index = np.concatenate(rows), np.concatenate(columns)
         return sp.csr_array((np.concatenate(gains), index), shape=(self.n_columns, self.n_columns))
@@ -269,9 +367,13 @@ class Network:
         return Codec(self, n_jobs)
 
     def fingerprint(self) -> bytes:
-        """Of what determines the probabilities, and nothing else: the order and the selected trees."""
+        """Of what determines the probabilities, and nothing else: the order, the columns' bits and the selected trees."""
         digest = new_digest(16)
         digest.update(self.order.astype("<u4").tobytes())
+        if not self.ordered_layout.is_binary:
+            for column in self.ordered_layout.columns:
+                for part in (column.low, column.cut, column.high, column.ones_low, column.ones_high):
+                    digest.update(part.astype("<i4").tobytes() + b"|")
         for trees in self.trees:
             digest.update(len(trees).to_bytes(8, "little"))
             digest.update(trees.offsets.astype("<i8", copy=False).tobytes())
@@ -282,22 +384,18 @@ class Network:
         return digest.digest()
 
 
-def _with_gaps(values: Bits, missing: Bits | None) -> Floats:
-    known = values.astype(np.float64)
-    if missing is not None:
-        known[missing] = np.nan
-    return known
+def _total(evaluate: Callable[[int], NDArray[np.int64]], columns: Sequence[int], n: int) -> NDArray[np.int64]:
+    total = np.zeros(n, np.int64)
+    for k in columns:
+        total += evaluate(k)
+    return total
 
 
 def given_by_conditioning(
-    model: Distribution,
-    chunks: Iterable[Chunk],
-    n_each: int,
-    random: np.random.RandomState,
-    n_particles: int,
-    n_jobs: int | None,
-) -> tuple[NDArray[np.uint8], NDArray[np.str_], Floats]:
+    model: Distribution, given: Given, n_each: int, random: np.random.RandomState, n_particles: int, n_jobs: int | None
+) -> tuple[Cells, NDArray[np.str_], Floats]:
     """``Distribution.draw_given`` for any pattern of what is given."""
+    chunks = given.chunks(_DRAWN_ROWS)
     answers = [
         answer for _, answer in model.condition(chunks, random, n_draws=n_each, n_particles=n_particles, n_jobs=n_jobs)
     ]

@@ -156,8 +156,11 @@ def open_table(
         raise TableFileError(f"{name}: cannot be read ({error.strerror or error})") from error
 
 
-def ending_of(name: str) -> str:
-    """The ending that tells the format; none of a device or a pipe, which is CSV. Any other ending is an error."""
+def ending_of(name: str, *, written: bool = False) -> str:
+    """The ending that tells the format; none of a device or a pipe, which is CSV. Any other ending is an error.
+
+    ``written`` is for tables that are to be written: no advice on how to turn them into another format.
+    """
     path = Path(name)
     endings = [own.lower() for own in path.suffixes[-2:]]
     ending = "".join(endings) if endings[1:] == [".gz"] else endings[-1] if endings else ""
@@ -165,7 +168,8 @@ def ending_of(name: str) -> str:
         return ending
     if path.is_relative_to("/dev") or (path.exists() and not path.is_file()):  # /dev/stdout may lead to a file
         return ""
-    advice = _ADVICE.get(ending, f"name it by its format: {_ENDINGS}")
+    by_name = f"name it by its format: {_ENDINGS}"
+    advice = by_name if written else _ADVICE.get(ending, by_name)
     what = (
         f"lbarn knows no tables with the ending {ending}" if ending else "the name has no ending that tells its format"
     )

@@ -52,7 +52,7 @@ def writing_table(name: str, names: Sequence[str] | None) -> Iterator[TableOutpu
     >>> path.read_text()
     'tax,school\\n0,1\\n'
     """
-    ending = ending_of(name)
+    ending = ending_of(name, written=True)
     with writing_atomically(name) as file, _compressed(file, ending) as stream:
         output = _OUTPUTS.get(ending, _CSVOutput)(stream, names)
         if isinstance(output, _CSVOutput) and ".tsv" in ending:

@@ -1,22 +1,26 @@
-"""Any binary table a user may hold, checked, in chunks of rows; and arrays turned back into that kind of table."""
+"""Any table a user may hold, checked, in chunks of rows; and rows turned back into that kind of table."""
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import narwhals as nw
 import numpy as np
+import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from lbarn._engine.bits import MAX_COLUMNS, MAX_ROWS, PackedBits, pack
+from lbarn._tables.column import Column, arrow_type, as_column, plain_array
+from lbarn._tables.giving import as_array, as_table, is_known_dtype
 from lbarn.errors import NotBinaryError
 
-__all__ = ["UNNAMED", "Table", "TableFormat", "read_given", "read_like", "read_table", "take_rows"]
+__all__ = ["UNNAMED", "Table", "TableFormat", "read_like", "read_table", "some", "take_rows"]
 
 UNNAMED = {b"lbarn": b"columns without names"}  # metadata of an Arrow table whose names only count its columns
 _CHUNK_VALUES = 4_000_000  # values looked at together
@@ -31,21 +35,22 @@ class TableFormat:
 
     library: Any = "numpy"  # numpy, pandas, polars or pyarrow
     names: tuple[Label, ...] | None = None
-    dtypes: tuple[str, ...] = ("uint8",)  # one for arrays, one per column for tables
+    dtypes: tuple[str, ...] = ("uint8",)  # one for arrays, one per column for tables, as pandas calls them
 
     def give(self, X: NDArray[Any], dtype: Any = None) -> Any:
         """The array in this sort of table; ``dtype`` replaces the columns' own, for what is not 0 and 1."""
         if self.library == "numpy" or self.names is None:
             return X.astype(dtype or self.dtypes[0], copy=False)
-        columns: dict[Any, Any] = {
-            name: X[:, j].astype(dtype or own) for j, (name, own) in enumerate(zip(self.names, self.dtypes))
-        }
-        try:
-            return nw.from_dict(columns, backend=self.library).to_native()
-        except ImportError as error:
-            raise ImportError(
-                f"the model was fitted on a {self.library} table and gives one back; pip install 'lbarn[tables]'"
-            ) from error
+        own_types = [str(dtype)] * len(self.names) if dtype else self.dtypes
+        columns = [_numbers(X[:, j], own) for j, own in enumerate(own_types)]
+        return as_table(self.library, self.names, columns, own_types)
+
+    def give_columns(self, columns: Sequence[Column], taken: NDArray[np.intp]) -> Any:
+        """Plain columns in this sort of table; ``taken`` are their numbers among all columns."""
+        if self.names is None:
+            return as_array(columns, self.dtypes[0])
+        names, dtypes = [self.names[j] for j in taken], [self.dtypes[j] for j in taken]
+        return as_table(self.library, names, columns, dtypes)
 
     def label(self, j: int) -> str:
         """A column as messages call it."""
@@ -54,6 +59,14 @@ class TableFormat:
     def labels(self, n_columns: int) -> Sequence[Label]:
         """The columns' names, or their numbers if they have none."""
         return range(n_columns) if self.names is None else self.names
+
+    def numbered(self, by_label: Mapping[Any, Any], n_columns: int, what: str = "columns") -> dict[int, Any]:
+        """What is given by name (or number), by number."""
+        labels = {label: j for j, label in enumerate(self.labels(n_columns))}
+        unknown = [label for label in by_label if label not in labels]
+        if unknown:
+            raise ValueError(f"{what}: there is no column {some(unknown)}; the columns are {some(list(labels))}")
+        return {labels[label]: value for label, value in by_label.items()}
 
     @property
     def feature_names(self) -> NDArray[np.object_] | None:
@@ -72,11 +85,13 @@ class TableFormat:
         own = cls(library, None if names is None else tuple(names), tuple(content["dtypes"]))
         if library not in ("numpy", "pandas", "polars", "pyarrow"):
             raise ValueError(f"unknown kind of table {library!r}")
-        known = r"bool|u?int\d+|float\d+|>[iuf]\d" if library == "numpy" else r"bool|u?int\d\d?|float(16|32|64)"
         for dtype in own.dtypes:
-            if not re.fullmatch(known, dtype):
-                raise ValueError(f"{dtype!r} is not a type of 0 and 1")
-            np.dtype(dtype)  # refuses sizes that do not exist
+            if library == "numpy":
+                if not re.fullmatch(r"bool|u?int\d+|float\d+|>[iuf]\d|object|<U\d{1,4}", dtype):
+                    raise ValueError(f"{dtype!r} is not a type of an array of values")
+                np.dtype(dtype)  # refuses sizes that do not exist
+            elif not is_known_dtype(dtype):
+                raise ValueError(f"{dtype!r} is not a type of column that lbarn knows")
         if len(own.dtypes) != (1 if own.names is None else n_columns):
             raise ValueError("column types do not fit the number of columns")
         if own.names is not None:
@@ -103,10 +118,52 @@ class Table:
 
     def give(self, X: NDArray[Any], dtype: Any = None) -> Any:
         """An array of as many rows in the same sort of table, pandas' index included."""
-        given = self.format.give(X, dtype)
+        return self.with_index(self.format.give(X, dtype))
+
+    def with_index(self, given: Any) -> Any:
+        """A table of as many rows with the index of this one, if there is such a thing."""
         if self.format.library == "pandas":
             given.index = nw.maybe_get_index(self.source)
         return given
+
+    def column(self, j: int, rows: slice = slice(None)) -> Column:
+        """The values of a column, thresholded if the model does that."""
+        label = self.format.label(j)
+        k = j if self.taken is None else int(self.taken[j])
+        if k < 0:
+            n = len(range(*rows.indices(self.n_rows)))
+            return Column("number", np.zeros(n), np.ones(n, np.bool_), pa.float64())
+        source = self.source[rows]
+        if isinstance(source, nw.DataFrame):
+            column = as_column(source[:, k], label)
+        elif sp.issparse(source):
+            column = plain_array(source[:, [k]].toarray()[:, 0], label)
+        else:
+            column = plain_array(source[:, k], label)
+        if self.binarize is None:
+            return column
+        if column.sort not in ("number", "boolean"):
+            raise ValueError(f"{label} holds {column.sort}s; binarize= takes numbers only")
+        return replace(column, sort="number", values=(column.values > self.binarize).astype(np.int64))
+
+    def columns(self, rows: slice = slice(None)) -> Iterator[Column]:
+        return (self.column(j, rows) for j in range(self.n_columns))
+
+    def is_binary(self) -> tuple[bool, bool]:
+        """Whether all values are 0, 1 or missing, and whether some are missing."""
+        if isinstance(self.source, np.ndarray) and self.source.dtype.kind not in "biuf":
+            return False, False
+        if isinstance(self.source, nw.DataFrame) and not all(
+            dtype == nw.Boolean or dtype.is_numeric() for dtype in self.source.schema.values()
+        ):
+            return False, False
+        some = False
+        try:
+            for _, _, missing in self.chunks():
+                some = some or missing is not None
+        except NotBinaryError:
+            return False, False
+        return True, some
 
     def chunks(self) -> Iterator[tuple[int, Bits, Bits | None]]:
         """(first row, values, missing or None) for successive chunks of rows."""
@@ -167,6 +224,8 @@ class Table:
         """These rows as they came."""
         rows = self.source[start:stop]
         if isinstance(rows, np.ndarray):
+            if rows.dtype.kind in "OU":
+                raise ValueError("X holds strings or other objects; this model takes 0 and 1")
             return rows
         if sp.issparse(rows):
             return rows.toarray()
@@ -196,35 +255,42 @@ class Table:
             raise NotBinaryError(self.format.label(j), X[i, j].item(), start + int(i))
         return values, missing
 
-    def like(self, model: TableFormat, n_columns: int, *, partial: bool = False) -> Table:
+    def like(
+        self, model: TableFormat, n_columns: int, *, partial: bool = False, optional: Collection[int] = ()
+    ) -> Table:
         """The same rows with the columns of a model: by name if both have names, otherwise by position.
 
-        Columns that the model does not have are left out with a warning. Those that are missing here are an error, or, in a
-        ``partial`` table, have no values.
+        Columns that the model does not have are left out with a warning. Those that are missing here are an error, unless they
+        are ``optional``, or the table is ``partial``: then they have no values.
         """
         own, wanted = self.format.names, model.names
         if own is None or wanted is None or own == wanted:
+            if self.n_columns != n_columns and self.n_columns == n_columns - len(optional):
+                taken = np.full(n_columns, -1)
+                taken[[j for j in range(n_columns) if j not in optional]] = np.arange(self.n_columns)
+                return replace(self, n_columns=n_columns, taken=taken)
             if self.n_columns != n_columns:
                 raise ValueError(
                     f"X has {self.n_columns} features, but LBARN is expecting {n_columns} features as input"
                 )
             return self
         place = {name: k for k, name in enumerate(own)}
-        absent = [name for name in wanted if name not in place]
+        absent = [name for j, name in enumerate(wanted) if name not in place and j not in optional]
         extra = [name for name in own if name not in set(wanted)]
         if absent and (not partial or len(absent) == len(wanted)):
-            also = f"; the columns {_some(extra)} are not in the model" if extra else ""
-            raise ValueError(f"X has no column {_some(absent)}, which the model has{also}")
+            also = f"; the columns {some(extra)} are not in the model" if extra else ""
+            raise ValueError(f"X has no column {some(absent)}, which the model has{also}")
         if extra and partial:
-            raise ValueError(f"the model has no column {_some(extra)}; its columns are {_some(wanted)}")
+            raise ValueError(f"the model has no column {some(extra)}; its columns are {some(wanted)}")
         if extra:
-            warnings.warn(f"columns that the model does not have are ignored: {_some(extra)}", stacklevel=5)
+            warnings.warn(f"columns that the model does not have are ignored: {some(extra)}", stacklevel=5)
         taken = np.array([place.get(name, -1) for name in wanted])
         dtypes = tuple("float64" if k < 0 else self.format.dtypes[k] for k in taken)
         return replace(self, n_columns=n_columns, format=replace(self.format, names=wanted, dtypes=dtypes), taken=taken)
 
 
-def _some(names: Sequence[Label], most: int = 5) -> str:
+def some(names: Sequence[Any], most: int = 5) -> str:
+    """A few names, and how many more there are."""
     shown = ", ".join(repr(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
@@ -252,14 +318,39 @@ def _frame_format(frame: nw.DataFrame[Any]) -> TableFormat:
     library = frame.implementation.name.lower()
     columns: list[Any] = frame.columns  # pandas has labels that are not strings
     labels = tuple(label if type(label) is int else str(label) for label in columns)
-    return TableFormat(names.get(library, library), labels, tuple(map(_numpy_name, frame.schema.values())))
+    own = names.get(library, library)
+    if own == "pandas":
+        native = frame.to_native()
+        dtypes = tuple(_pandas_name(dtype) for dtype in native.dtypes)
+    else:
+        dtypes = tuple(map(_numpy_name, frame.schema.values()))
+    return TableFormat(own, labels, dtypes)
+
+
+def _pandas_name(dtype: Any) -> str:
+    name = str(dtype)
+    return name if is_known_dtype(name) else "float64" if getattr(dtype, "kind", "") in "biuf" else "object"
 
 
 def _numpy_name(dtype: Any) -> str:
-    """The type of NumPy that holds 0 and 1 as the column does."""
+    """The type of NumPy that is nearest; tables of Arrow and polars have types of their own."""
     if dtype == nw.Boolean:
         return "bool"
+    if not dtype.is_numeric():
+        return "object"
     return str(dtype).lower() if dtype.is_integer() and "128" not in str(dtype) else "float64"
+
+
+def _numbers(values: NDArray[Any], dtype: str) -> Column:
+    """0 and 1, or other numbers, as a column of a type that NumPy, pandas or Arrow calls so."""
+    missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), np.bool_)
+    if dtype in ("bool", "boolean", "bool[pyarrow]"):
+        return Column("boolean", np.where(missing, 0, values).astype(np.int64), missing, pa.bool_())
+    name = dtype.lower().removesuffix("[pyarrow]")
+    kind = {"float64": pa.float64(), "float32": pa.float32(), "float16": pa.float16(), "double": pa.float64()}.get(name)
+    if kind is None:
+        kind = arrow_type(name) if re.fullmatch(r"u?int\d+", name) else pa.float64()
+    return Column("number", values.astype(np.int64 if pa.types.is_integer(kind) else np.float64), missing, kind)
 
 
 def read_table(X: Any, *, binarize: float | None = None) -> Table:
@@ -269,7 +360,7 @@ def read_table(X: Any, *, binarize: float | None = None) -> Table:
             raise ValueError(f"Expected 2D array, got {X.ndim}D array instead")
         X = X.tocsr()
         if X.dtype.kind not in "biuf":
-            raise ValueError(f"X is of type {X.dtype}; LBARN takes numbers or booleans, 0 and 1")
+            raise ValueError(f"X is of type {X.dtype}; LBARN takes numbers or booleans")
         return _sized(Table(X.shape[0], X.shape[1], TableFormat(dtypes=(str(X.dtype),)), binarize, X))
     frame = None if isinstance(X, np.ndarray) else nw.from_native(X, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
@@ -283,14 +374,12 @@ def read_table(X: Any, *, binarize: float | None = None) -> Table:
             "per variable (array.reshape(-1, 1) if there is one variable, array.reshape(1, -1) if there is one row)"
         )
     if array.dtype.kind == "c":
-        raise ValueError("Complex data not supported: LBARN takes 0 and 1")
-    if array.dtype.kind not in "biufO":
-        raise ValueError(f"X is of type {array.dtype}; LBARN takes numbers or booleans, 0 and 1")
+        raise ValueError("Complex data not supported: LBARN takes real numbers")
+    if array.dtype.kind not in "biufOU":
+        raise ValueError(f"X is of type {array.dtype}; LBARN takes numbers, booleans, strings and dates")
     if array.dtype.kind == "O":
-        try:
+        with suppress(TypeError, ValueError):
             array = array.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"X holds what is not a number; LBARN takes 0 and 1: {error}") from error
     return _sized(Table(array.shape[0], array.shape[1], TableFormat(dtypes=(str(array.dtype),)), binarize, array))
 
 
@@ -307,36 +396,11 @@ def _sized(table: Table) -> Table:
     return table
 
 
-def read_like(X: Any, model: TableFormat, n_columns: int, *, binarize: float | None = None) -> Table:
+def read_like(
+    X: Any, model: TableFormat, n_columns: int, *, binarize: float | None = None, optional: Collection[int] = ()
+) -> Table:
     """``X`` with the columns of a model (see :meth:`Table.like`)."""
-    return read_table(X, binarize=binarize).like(model, n_columns)
-
-
-def read_given(given: Any, model: TableFormat, n_columns: int, *, binarize: float | None = None) -> Table:
-    """What is known of rows: a table with gaps, a table of some of the columns, or a dict from columns to values.
-
-    Examples
-    --------
-    >>> table = read_given({"b": 1}, TableFormat("pandas", ("a", "b"), ("int64", "int64")), 2)
-    >>> table.raw(0, 1)
-    array([[nan,  1.]])
-    """
-    if not isinstance(given, Mapping):
-        return read_table(given, binarize=binarize).like(model, n_columns, partial=True)
-    labels = {label: j for j, label in enumerate(model.labels(n_columns))}
-    unknown = [name for name in given if name not in labels]
-    if unknown:
-        raise ValueError(f"the model has no column {_some(unknown)}; its columns are {_some(list(labels))}")
-    lengths = {np.size(value) for value in given.values() if np.ndim(value)}
-    if len(lengths) > 1:
-        raise ValueError(f"the values in given are of different lengths: {', '.join(map(str, sorted(lengths)))}")
-    rows = np.full((lengths.pop() if lengths else 1, n_columns), np.nan)
-    for name, value in given.items():
-        try:
-            rows[:, labels[name]] = value
-        except (TypeError, ValueError):
-            raise ValueError(f"given: column {name!r} is {value!r}; LBARN takes 0 and 1") from None
-    return replace(read_table(rows, binarize=binarize), format=replace(TableFormat(), names=model.names))
+    return read_table(X, binarize=binarize).like(model, n_columns, optional=optional)
 
 
 def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:

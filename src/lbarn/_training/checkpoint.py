@@ -12,16 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lbarn._engine.codetree import Layout
 from lbarn._engine.conditional import Boosting, Conditional
-from lbarn._engine.trees import NO_LIMIT, Trees
 from lbarn._network import container
 from lbarn._network.container import expect
+from lbarn._network.modelfile import pack_trees, unpack_trees
 from lbarn._tables.writing import write_atomically
 from lbarn.errors import CheckpointError, ModelFileError
 
 __all__ = ["Checkpoint"]
 
-_VERSION = 3
+_VERSION = 4
 _KIND = "checkpoint"
 
 
@@ -82,41 +83,55 @@ class Checkpoint:
 
     # ------------------------------------------------------------------ dimensions
 
-    def save(self, how: Boosting, conditional: Conditional) -> None:
-        trees = conditional.trees
+    def save(self, how: Boosting, place: int, conditionals: tuple[Conditional, ...]) -> None:
+        """Keep the conditionals of the column at a place of the order."""
         tensors: container.Tensors = {
-            "splits": trees.splits,
-            "gains": trees.gains,
-            "values": trees.values,
-            "offsets": trees.offsets,
-            "train_curve": conditional.train_curve,
-            "valid_curve": conditional.valid_curve,
+            **pack_trees([own.trees for own in conditionals]),
+            "train_curve": np.concatenate([np.zeros(0), *(own.train_curve for own in conditionals)]),
+            "valid_curve": np.concatenate([np.zeros(0), *(own.valid_curve for own in conditionals)]),
+            "n_start": np.array([own.n_start for own in conditionals], np.int64),
+            "shares": np.array([(own.train_share, own.valid_share) for own in conditionals]).reshape(-1, 2),
+            "constant": np.array([own.constant for own in conditionals], np.uint8),
         }
-        header = {"n_start": conditional.n_start, "limit": trees.limit}
-        self._write(how, f"{conditional.position:05d}", header, tensors)
+        self._write(how, f"{place:05d}", {}, tensors)
 
-    def load(self, how: Boosting, position: int) -> Conditional | None:
-        """The finished conditional, or None if there is none, or none that this fit can have written."""
+    def load(self, how: Boosting, layout: Layout, place: int) -> tuple[Conditional, ...] | None:
+        """The finished conditionals, or None if there are none, or none that this fit can have written."""
+        n_nodes, first = layout.columns[place].n_nodes, int(layout.first_bit[place])
         try:
-            header, tensors = self._read(how, f"{position:05d}")
-            trees = Trees(
-                expect(tensors, "splits", np.uint16, (None, 2)),
-                expect(tensors, "gains", np.float32, (None,)),
-                expect(tensors, "values", np.int32, (None,)),
-                expect(tensors, "offsets", np.int64, (None,)),
-                _count(header, "limit", NO_LIMIT),
-            )
-            trees.check(position)
-            if len(trees) > how.max_iter:
-                return None
-            train_curve = expect(tensors, "train_curve", np.float64, (len(trees) + 1,))
-            valid_curve = expect(tensors, "valid_curve", np.float64, (len(trees) + 1,))
-            if not np.isfinite([train_curve, valid_curve]).all():
-                return None
-            n_start = _count(header, "n_start", len(trees))
+            tensors = self._read(how, f"{place:05d}")[1]
+            trees = unpack_trees(tensors, first + np.arange(n_nodes))
+            counts = np.array([len(own) for own in trees], dtype=np.int64)
+            ends = np.cumsum(counts + 1)
+            total = (int(ends[-1]) if n_nodes else 0,)
+            curves = [expect(tensors, name, np.float64, total) for name in ("train_curve", "valid_curve")]
+            n_start = expect(tensors, "n_start", np.int64, (n_nodes,))
+            shares = expect(tensors, "shares", np.float64, (n_nodes, 2))
+            constant = expect(tensors, "constant", np.uint8, (n_nodes,))
         except ValueError:
             return None
-        return Conditional(position, trees, train_curve, valid_curve, n_start)
+        if (counts > how.max_iter).any() or (n_start < 0).any() or (n_start > counts).any():
+            return None
+        if (
+            not np.isfinite(curves).all()
+            or not ((shares >= 0) & (shares <= 1)).all()
+            or (counts[constant > 0] != 1).any()
+        ):
+            return None
+        parts = [np.split(curve, ends[:-1]) if n_nodes else [] for curve in curves]
+        return tuple(
+            Conditional(
+                first + k,
+                trees[k],
+                parts[0][k],
+                parts[1][k],
+                int(n_start[k]),
+                float(shares[k, 0]),
+                float(shares[k, 1]),
+                bool(constant[k]),
+            )
+            for k in range(n_nodes)
+        )
 
     # ------------------------------------------------------------------ the order
 
@@ -153,10 +168,3 @@ class Checkpoint:
         if kind != _KIND or header.get("belongs_to") != path.stem:
             raise ModelFileError(f"{path} is not the file that it was written as")
         return header, tensors
-
-
-def _count(header: Mapping[str, Any], name: str, most: int) -> int:
-    value = header.get(name)
-    if type(value) is not int or not 0 <= value <= most:
-        raise ValueError(f"{name} is {value!r}")
-    return value

@@ -1,4 +1,4 @@
-"""Curves of training: mean log-likelihood per row of every column after 0, 1, ... trees."""
+"""Curves of training: mean log-likelihood per row of every conditional after 0, 1, ... trees, and how many trees they ask for."""
 
 from __future__ import annotations
 
@@ -8,26 +8,63 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lbarn._engine.conditional import Conditional
+from lbarn._training.selection import select
 
-__all__ = ["curves", "is_rising", "padded"]
+__all__ = ["curves", "is_rising", "padded", "selected", "validated"]
 
 _STILL_RISING = 2e-3  # share of the log-likelihood gained in the last tenth of the rounds
+_PEER_ROWS = 100.0  # validation rows that the other nodes of a level count for when a node's trees are chosen
+
+Floats = NDArray[np.float64]
 
 
-def curves(conditionals: Sequence[Conditional], max_iter: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Train and validation curves, one row each; that of a dimension that stopped early is held flat."""
-    train = np.array([padded(c.train_curve, max_iter) for c in conditionals])
-    valid = np.array([padded(c.valid_curve, max_iter) for c in conditionals])
+def curves(conditionals: Sequence[Conditional], max_iter: int | None = None) -> tuple[Floats, Floats]:
+    """Train and validation curves, one row each, weighed by the share of rows that reach the conditional.
+
+    They are as long as the longest, or as ``max_iter``; that of a conditional that stopped early is held flat.
+    """
+    rounds = max(len(c.trees) for c in conditionals) if max_iter is None else max_iter
+    train = np.array([_weighed(padded(c.train_curve, rounds), c.train_share) for c in conditionals])
+    valid = np.array([_weighed(padded(c.valid_curve, rounds), c.valid_share) for c in conditionals])
     return train, valid
 
 
-def padded(curve: NDArray[np.float64], max_iter: int) -> NDArray[np.float64]:
+def _weighed(curve: Floats, share: float) -> Floats:
+    return curve if share == 1.0 else share * curve
+
+
+def padded(curve: Floats, max_iter: int) -> Floats:
     """Held flat to the last round."""
     return np.concatenate([curve, np.full(max_iter + 1 - len(curve), curve[-1])])
 
 
-def is_rising(valid: NDArray[np.float64]) -> bool:
+def is_rising(valid: Floats) -> bool:
     """Whether the last tenth of the rounds still made a difference."""
     before = valid[:, : -max(1, valid.shape[1] // 10)].max(axis=1).sum()
     best = valid.max(axis=1).sum()
     return bool(best - before > _STILL_RISING * abs(best))
+
+
+def selected(
+    method: str, conditionals: Sequence[Conditional], levels: NDArray[np.intp] | None, n_valid: float
+) -> NDArray[np.intp]:
+    """The number of trees of every conditional by one of the selections.
+
+    Few validation rows reach a node deep in a column's tree. The nodes of its level, which ``levels`` numbers, are problems of
+    the same kind, so by themselves they are chosen on their own rows and on what their level says, which counts for 100 rows.
+    """
+    train, valid = curves(conditionals)
+    if method == "individual" and levels is not None:
+        share = np.array([c.valid_share for c in conditionals])
+        by_level = np.zeros((int(levels.max()) + 1, valid.shape[1]))
+        np.add.at(by_level, levels, valid)
+        rows = np.maximum(np.bincount(levels, share), 1e-300)
+        valid = valid * n_valid + _PEER_ROWS * (by_level / rows[:, None])[levels]
+    most = np.array([len(c.trees) for c in conditionals])
+    counts = np.minimum(select(method, train, valid), most)
+    return np.where([c.constant for c in conditionals], most, counts)
+
+
+def validated(conditionals: Sequence[Conditional], counts: NDArray[np.intp]) -> float:
+    """The validation log-likelihood per row with so many trees of each."""
+    return float(sum(c.valid_share * c.valid_curve[n] for c, n in zip(conditionals, counts)))

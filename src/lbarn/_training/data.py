@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,45 +13,59 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _check_sample_weight
 
 from lbarn._engine.rows import TrainingData, TrainingRows
+from lbarn._tables.codebook import Codebook
+from lbarn._tables.coded import CodedTable
+from lbarn._tables.kinds import Coding
 from lbarn._tables.table import Table, TableFormat, read_table
+from lbarn.parameters import LearnerParameters
 
-__all__ = ["GivenRows", "checked_weights", "hold_out"]
+__all__ = ["GivenRows", "checked_weights", "coded_rows", "hold_out"]
 
 Weights = NDArray[np.float64] | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GivenRows:
-    """Rows, and rows to validate on if there are any; columns as they were given."""
+    """Rows, and rows to validate on if there are any; columns as they were given, each with its code."""
 
     train: TrainingRows
     valid: TrainingRows | None
     format: TableFormat
+    book: Codebook
 
     @classmethod
     def read(
         cls,
+        parameters: LearnerParameters,
         X: Any,
         X_val: Any = None,
         sample_weight: ArrayLike | None = None,
         sample_weight_val: ArrayLike | None = None,
-        *,
-        binarize: float | None = None,
     ) -> GivenRows:
-        table = read_table(X, binarize=binarize)
-        train = _weighed(table, sample_weight, "sample_weight")
+        """Codes are found on all rows."""
+        table = read_table(X, binarize=parameters.binarize)
+        weight = checked_weights(sample_weight, table.n_rows, "sample_weight")
         if X_val is None:
             if sample_weight_val is not None:
                 raise ValueError(
                     "sample_weight_val was given without X_val; weights of held-out rows are in sample_weight"
                 )
-            return cls(train, None, table.format)
-        table_val = read_table(X_val, binarize=binarize).like(table.format, table.n_columns)
-        return cls(train, _weighed(table_val, sample_weight_val, "sample_weight_val"), table.format)
+            book = _codebook(parameters, table, None, weight, None)
+            return cls(coded_rows(CodedTable(table, book), weight), None, table.format, book)
+        table_val = read_table(X_val, binarize=parameters.binarize).like(table.format, table.n_columns)
+        weight_val = checked_weights(sample_weight_val, table_val.n_rows, "sample_weight_val")
+        book = _codebook(parameters, table, table_val, weight, weight_val)
+        train, valid = CodedTable(table, book), CodedTable(table_val, book)
+        return cls(coded_rows(train, weight), coded_rows(valid, weight_val), table.format, book)
 
     @property
     def n_columns(self) -> int:
-        return self.train.bits.n_columns
+        return self.book.n_columns
+
+    @property
+    def n_given(self) -> int:
+        """Columns, with those that are left out."""
+        return self.n_columns + len(self.book.left_out)
 
     def fingerprint(self) -> str:
         """Of the values and weights of all rows."""
@@ -63,30 +78,81 @@ class GivenRows:
             )
         for rows in (self.train, self.valid):
             digest.update(b"-" if rows is None or rows.weight is None else rows.weight.tobytes())
+        for rows in (self.train, self.valid):
+            if rows is not None and rows.cells is not None:
+                digest.update(f"{rows.cells.shape}".encode() + rows.cells.tobytes())
+        if not self.book.is_binary:
+            header, tensors = self.book.to_parts()
+            digest.update(json.dumps(header, sort_keys=True).encode())
+            for name in sorted(tensors):
+                digest.update(name.encode() + tensors[name].tobytes())
         return digest.hexdigest()
 
     def base_rates(self) -> NDArray[np.float64]:
-        """The share of ones of every column, with half a row more on either side; missing values do not count."""
+        """The share of ones of every column, with half a row more on either side; missing values do not count.
+
+        That of a column that is not binary is NaN.
+        """
         rows = self.train if self.valid is None else self.train + self.valid
-        return np.array([_base_rate(rows, d) for d in range(self.n_columns)])
+        if rows.cells is None:
+            return np.array([_base_rate(rows, d) for d in range(self.n_columns)])
+        rates = np.full(self.n_columns, np.nan)
+        for d, code in enumerate(self.book.codes):
+            if code.kind == "binary":
+                zeros, ones = code.mass[-2:]
+                rates[d] = (ones + 0.5) / (zeros + ones + 1)
+        return rates
 
     def divided(self, validation_fraction: float, seed: int) -> GivenRows:
         """With a part held out to validate on, unless there are rows for that."""
         if self.valid is not None:
             return self
-        kept, held = hold_out(self.train.bits.n_rows, validation_fraction, [seed, 0], self.train.weight)
-        return GivenRows(self.train.take(np.sort(kept)), self.train.take(np.sort(held)), self.format)
+        kept, held = hold_out(self.train.n_rows, validation_fraction, [seed, 0], self.train.weight)
+        return replace(self, train=self.train.take(np.sort(kept)), valid=self.train.take(np.sort(held)))
 
     def filled(self, seed: int) -> TrainingData:
         """What to train on: a missing value reads as its column's most common one among the training rows."""
         assert self.valid is not None
+        layout = self.book.layout
+        if self.train.cells is not None:
+            common = self.train.common_cells(layout)
+            train, valid = (replace(rows, common=common) for rows in (self.train, self.valid))
+            return TrainingData(layout, train, valid, seed)
         if self.train.missing is not None:
             n = self.train.bits.n_rows
             empty = [j for j, count in enumerate(self.train.missing.column_sums()) if count == n]
             for j in empty[:3]:
                 warnings.warn(f"{self.format.label(j)} has no values: nothing can be learned about it", stacklevel=6)
         fill = self.train.common_values()
-        return TrainingData(self.train.filled(fill), self.valid.filled(fill), seed)
+        return TrainingData(layout, self.train.filled(fill), self.valid.filled(fill), seed)
+
+
+def _codebook(
+    parameters: LearnerParameters, table: Table, table_val: Table | None, weight: Weights, weight_val: Weights
+) -> Codebook:
+    """What every column is, by all rows."""
+    tables = [table] if table_val is None else [table, table_val]
+    labels = [table.format.label(j) for j in range(table.n_columns)]
+    kinds = table.format.numbered(parameters.columns or {}, table.n_columns)
+    binary, missing = zip(*(own.is_binary() for own in tables)) if not kinds else ((False,), (False,))
+    if all(binary) and not (any(missing) and parameters.missing == "value"):
+        return Codebook.of_bits(labels)
+    columns = (
+        table.column(j) if table_val is None else table.column(j) + table_val.column(j) for j in range(table.n_columns)
+    )
+    weights = None
+    if weight is not None or weight_val is not None:
+        ones = [np.ones(own.n_rows) for own in tables]
+        weights = np.concatenate([one if own is None else own for one, own in zip(ones, (weight, weight_val))])
+    how = Coding(max_cells=parameters.max_cells, missing=parameters.missing)
+    return Codebook.fit(columns, labels, kinds, how, weights)
+
+
+def coded_rows(table: CodedTable, weight: Weights) -> TrainingRows:
+    """All rows of a table, columns as they were given."""
+    if table.book.is_binary and not table.book.left_out:
+        return TrainingRows(*table.table.pack(), weight)
+    return TrainingRows.coded(np.concatenate([chunk.cells for chunk in table.chunks()]), weight)
 
 
 def _base_rate(rows: TrainingRows, position: int) -> float:
@@ -95,10 +161,6 @@ def _base_rate(rows: TrainingRows, position: int) -> float:
         return float((column.sum() + 0.5) / (len(column) + 1))
     scale = np.count_nonzero(weight) / max(weight.sum(), np.finfo(float).tiny)  # 1 on average
     return float((scale * (column @ weight) + 0.5) / (scale * weight.sum() + 1))
-
-
-def _weighed(table: Table, weight: ArrayLike | None, name: str) -> TrainingRows:
-    return TrainingRows(*table.pack(), checked_weights(weight, table.n_rows, name))
 
 
 def checked_weights(weight: ArrayLike | None, n: int, name: str) -> Weights:

@@ -10,24 +10,28 @@ from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 
 from lbarn import _core
+from lbarn._engine.bits import PackedBits, pack
+from lbarn._engine.codetree import Layout
 from lbarn._engine.rows import TrainingRows
 
 __all__ = ["entropy_order", "is_permutation", "resolve_order", "scans"]
 
+_COARSE_BITS = 7  # of a column with many: eight cells
 _MAX_ROWS = 10_000  # half of them to learn from, half to measure on
 
 
 def resolve_order(
-    order: str | Sequence[int] | NDArray[Any], rows: TrainingRows, *, seed: int, n_jobs: int | None
+    order: str | Sequence[int] | NDArray[Any], rows: TrainingRows, layout: Layout, *, seed: int, n_jobs: int | None
 ) -> NDArray[np.intp]:
     """The column at each position: ``order`` names a way to find it, or is it."""
-    n_columns = rows.bits.n_columns
+    n_columns = layout.n_columns
     if isinstance(order, str):
         if order == "given":
             return np.arange(n_columns)
         if order == "random":
             return np.random.default_rng([seed, 1]).permutation(n_columns)
-        return entropy_order(rows, decreasing=order == "entropy-decreasing", seed=seed, n_jobs=n_jobs)
+        bits, owner = _coarse_bits(rows, layout)
+        return entropy_order(bits, owner, decreasing=order == "entropy-decreasing", seed=seed, n_jobs=n_jobs)
     permutation = np.asarray(order)
     if not is_permutation(permutation, n_columns):
         raise ValueError(
@@ -41,30 +45,50 @@ def is_permutation(order: NDArray[Any], n: int) -> bool:
     return order.shape == (n,) and np.array_equal(np.sort(order), np.arange(n))
 
 
-def entropy_order(rows: TrainingRows, *, decreasing: bool, seed: int, n_jobs: int | None) -> NDArray[np.intp]:
+def _coarse_bits(rows: TrainingRows, layout: Layout) -> tuple[PackedBits, NDArray[np.intp]]:
+    """A few bits of every column, those near the root of its tree, and the column that each belongs to."""
+    if rows.cells is None:
+        return rows.bits, np.arange(layout.n_columns)
+    parts, owner = [], []
+    for k, tree in enumerate(layout.columns):
+        widest = np.argsort(-(tree.high - tree.low), kind="stable")
+        learned = [int(node) for node in widest if np.isnan(tree.fixed[node])][:_COARSE_BITS]
+        for node in learned:
+            parts.append((rows.cells[k] >= tree.ones_low[node]) & (rows.cells[k] < tree.ones_high[node]))
+            owner.append(k)
+    return pack(np.stack(parts, axis=1)), np.array(owner, dtype=np.intp)
+
+
+def entropy_order(
+    bits: PackedBits, owner: NDArray[np.intp], *, decreasing: bool, seed: int, n_jobs: int | None
+) -> NDArray[np.intp]:
     """The greedy order of the paper's section 5.3.
 
-    Pick, one after the other, the column with the highest (``decreasing``) or lowest entropy given those picked.
+    Pick, one after the other, the column with the highest (``decreasing``) or lowest entropy given those picked: that of its bits,
+    of which ``owner`` tells the column.
 
-    Each column not yet picked keeps boosted log-odds on up to 10,000 rows and gets a few more trees on the picked
+    Each bit not yet picked keeps boosted log-odds on up to 10,000 rows and gets a few more trees on the picked
     columns after every pick; its entropy is measured on rows that those trees have not seen. Ties go to the lowest column.
     """
-    n, D = rows.bits.n_rows, rows.bits.n_columns
+    n, n_columns = bits.n_rows, int(owner.max()) + 1
     chosen = np.random.default_rng([seed, 2]).permutation(n)[:_MAX_ROWS]
     half = -(-len(chosen) // 2)
-    train, valid = rows.bits.take(np.sort(chosen[:half])), rows.bits.take(np.sort(chosen[half:]))
+    train, valid = bits.take(np.sort(chosen[:half])), bits.take(np.sort(chosen[half:]))
     state = _core.ConditionalEntropies(train.columns, train.n_rows, valid.columns, valid.n_rows, seed)
-    waiting = list(range(D))
+    waiting = list(range(n_columns))
     order: list[int] = []
     jobs = effective_n_jobs(n_jobs)
     with Parallel(n_jobs=jobs, require="sharedmem") as parallel:
         while waiting:
-            parts = parallel(delayed(state.update)(waiting[j::jobs]) for j in range(jobs))
-            entropy = np.empty(len(waiting))
+            left = np.flatnonzero(np.isin(owner, waiting)).tolist()
+            parts = parallel(delayed(state.update)(left[j::jobs]) for j in range(jobs))
+            entropy = np.empty(len(left))
             for j, part in enumerate(parts):
                 entropy[j::jobs] = part
-            order.append(waiting.pop(int(entropy.argmax() if decreasing else entropy.argmin())))
-            state.pick(order[-1])
+            by_column = np.bincount(owner[left], entropy, n_columns)[waiting]
+            order.append(waiting.pop(int(by_column.argmax() if decreasing else by_column.argmin())))
+            for bit in np.flatnonzero(owner == order[-1]).tolist():
+                state.pick(bit)
     return np.array(order, dtype=np.intp)
 
 

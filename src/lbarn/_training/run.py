@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from numbers import Integral
 from typing import Any
 
@@ -13,17 +14,18 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from lbarn import _core
+from lbarn._engine.codetree import Layout
 from lbarn._engine.conditional import Boosting, Conditional
 from lbarn._engine.rows import TrainingData, TrainingRows
 from lbarn._engine.trees import Trees
 from lbarn._network.network import Network
-from lbarn._training.auto import LEAF_GRID, RATE_LADDER, search, search_each
+from lbarn._training.auto import LEAF_GRID, RATE_LADDER, Columns, in_sequence, search, search_each
 from lbarn._training.checkpoint import Checkpoint
-from lbarn._training.curves import curves, is_rising
+from lbarn._training.curves import curves, is_rising, padded, selected, validated
 from lbarn._training.data import GivenRows
 from lbarn._training.jobs import each_dimension
 from lbarn._training.order import resolve_order
-from lbarn._training.selection import SELECTIONS, select
+from lbarn._training.selection import SELECTIONS
 from lbarn.errors import CheckpointError
 from lbarn.parameters import LearnerParameters, NetworkParameters
 
@@ -34,21 +36,20 @@ Progress = Callable[[], None]
 
 @dataclass(frozen=True, eq=False)
 class TrainingRun:
-    """What training leaves behind, by position in the order.
+    """What training leaves behind: the conditionals of every node, column after column in network order, with their curves.
 
-    The curves are mean log-likelihoods per row after 0, 1, ... trees, shape (D, rounds + 1); a trimmed run has none. ``renewed``
-    are the trees with leaf values refitted on more rows. ``identity`` tells what was trained on which rows; a run from a
-    file has none, and cannot be continued.
+    A trimmed run has no curves. ``renewed`` are the trees with leaf values refitted on more rows. ``identity`` tells what was
+    trained on which rows; a run from a file has none, and cannot be continued.
     """
 
     order: NDArray[np.intp]
+    layout: Layout  # in network order
     conditionals: tuple[Conditional, ...]
     boosting: Boosting
     seed: int
-    train_curve: NDArray[np.float64] | None
-    valid_curve: NDArray[np.float64] | None
+    n_valid: float = 0.0  # validation rows
     renewed: tuple[Trees, ...] | None = None
-    leaves: Mapping[int, int] = field(default_factory=dict)  # by position, if they were chosen for each
+    leaves: Mapping[int, int] = field(default_factory=dict)  # by place in the order, if they were chosen for each
     search_results: list[dict[str, Any]] | None = None
     identity: Mapping[str, str] | None = None
 
@@ -58,38 +59,73 @@ class TrainingRun:
         return self.renewed or tuple(conditional.trees for conditional in self.conditionals)
 
     @property
+    def is_trimmed(self) -> bool:
+        return any(len(own.valid_curve) == 0 for own in self.conditionals)
+
+    @cached_property
     def is_rising(self) -> bool:
         """Whether the last rounds still made a difference."""
-        return self.valid_curve is not None and is_rising(self.valid_curve)
+        return not self.is_trimmed and is_rising(curves(self.conditionals, self.boosting.max_iter)[1])
+
+    def column_curves(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Mean log-likelihood per row of every column after 0, 1, ... trees, shape (D, rounds + 1), in network order."""
+        if self.is_trimmed:
+            return None
+        train, valid = curves(self.conditionals, self.boosting.max_iter)
+        if self.layout.is_binary:
+            return train, valid
+        learned = [not own.constant for own in self.conditionals]
+        by_column = np.zeros((self.layout.n_columns, len(self.conditionals)))
+        by_column[self.layout.node_column, np.arange(len(self.conditionals))] = learned
+        return by_column @ train, by_column @ valid
+
+    def selected_curve(self, counts: Sequence[int]) -> NDArray[np.float64]:
+        """Validation log-likelihood per row after every round, if every node stops at its number of trees."""
+        total = np.zeros(self.boosting.max_iter + 1)
+        for own, n in zip(self.conditionals, counts):
+            if not own.constant:
+                total += own.valid_share * padded(own.valid_curve[: n + 1], self.boosting.max_iter)
+        return total
+
+    def log_likelihood(self, counts: Sequence[int]) -> tuple[float, float] | None:
+        """Per training and per validation row, with so many trees of every node; None if the run was trimmed."""
+        if self.is_trimmed:
+            return None
+        learned = [(own, n) for own, n in zip(self.conditionals, counts) if not own.constant]
+        train = sum(own.train_share * own.train_curve[n] for own, n in learned)
+        return float(train), float(sum(own.valid_share * own.valid_curve[n] for own, n in learned))
 
     def select(self, method: str) -> NDArray[np.intp]:
-        """The number of trees per position by one of the selections."""
+        """The number of trees of every node by one of the selections."""
         if method not in SELECTIONS:
             raise ValueError(f"selection must be one of {', '.join(SELECTIONS)}; got {method!r}")
-        if self.train_curve is None or self.valid_curve is None:
+        if self.is_trimmed:
             raise ValueError(
                 "a trimmed model keeps the selected trees only and cannot select again; use the untrimmed one"
             )
         if self.boosting.n_iter_no_change is not None and method != "individual":
             raise ValueError(f"n_iter_no_change works with selection='individual' only, not {method!r}")
-        return np.minimum(select(method, self.train_curve, self.valid_curve), [len(trees) for trees in self.trees])
+        levels = None if self.layout.is_binary else self.layout.node_level
+        return selected(method, self.conditionals, levels, self.n_valid)
 
     def network(self, n_trees: NDArray[np.intp], *, renewed: bool = True) -> Network:
-        """The network of the first ``n_trees`` trees of every position, with refitted leaves if there are any."""
+        """The network of the first ``n_trees`` trees of every node, with refitted leaves if there are any."""
         trees = self.trees if renewed else tuple(conditional.trees for conditional in self.conditionals)
-        return Network(self.order, tuple(own.head(int(count)) for own, count in zip(trees, n_trees)))
+        return Network(self.order, tuple(own.head(int(count)) for own, count in zip(trees, n_trees)), self.layout)
 
     def refitted(self, rows: TrainingRows, *, n_jobs: int | None) -> TrainingRun:
         """With the leaf values of all trees renewed on ``rows``, columns in the run's order."""
         current = [replace(own, trees=trees) for own, trees in zip(self.conditionals, self.trees)]
-        renewed = list(self.trees)
+        first = self.layout.first_node
+        columns = {k: tuple(current[first[k] : first[k + 1]]) for k in range(self.layout.n_columns)}
+        renewed = dict(columns)
 
-        def done(position: int, conditional: Conditional) -> None:
-            renewed[position] = conditional.trees
+        def done(place: int, conditionals: tuple[Conditional, ...]) -> None:
+            renewed[place] = conditionals
 
-        arguments = [(own.position, own) for own in reversed(current)]
-        each_dimension(_refit, arguments, self.boosting, rows, n_jobs=n_jobs, done=done)
-        return replace(self, renewed=tuple(renewed))
+        arguments = [(k, columns[k]) for k in reversed(range(self.layout.n_columns))]
+        each_dimension(_refit, arguments, self.boosting, self.layout, rows, n_jobs=n_jobs, done=done)
+        return replace(self, renewed=tuple(own.trees for own in in_sequence(renewed)))
 
     def check_continues(self, identity: Mapping[str, str], max_iter: int) -> None:
         """Refuse to continue with other data, other parameters, or fewer rounds."""
@@ -104,20 +140,14 @@ class TrainingRun:
             raise ValueError(
                 f"warm_start=True continues the same fit, but {', '.join(sorted(different))} changed: set warm_start=False"
             )
-        trained = 0 if self.train_curve is None else self.train_curve.shape[1] - 1
+        trained = max(len(own.trees) for own in self.conditionals)
+        if self.boosting.n_iter_no_change is None:
+            trained = self.boosting.max_iter
         if max_iter < trained:
             raise ValueError(f"warm_start=True: max_iter={max_iter} is less than the {trained} rounds already trained")
 
 
 _PATIENCE = 50  # rounds, if n_iter_no_change is "auto"
-
-
-_MANY_ROWS = 8_000  # from which trees have twice the leaves, if nobody says how many
-
-
-def default_leaves(n_rows: int) -> int:
-    """Leaves per tree for so many training rows."""
-    return 32 if n_rows >= _MANY_ROWS else 16
 
 
 def boosting(parameters: LearnerParameters, **resolved: Any) -> Boosting:
@@ -187,11 +217,24 @@ def _trained(
     progress: Progress,
 ) -> TrainingRun:
     """All conditionals, with the leaves and the learning rate asked for, found by "auto", or used before."""
-    D, n_jobs = len(order), parameters.n_jobs
-    start = None if before is None else {own.position: own for own in before.conditionals}
+    layout, n_jobs = data.layout, parameters.n_jobs
+    D = layout.n_columns
+    n_valid = float(data.valid.n_rows)
+    start = None
+    if before is not None:
+        first = before.layout.first_node
+        start = {k: before.conditionals[first[k] : first[k + 1]] for k in range(D)}
 
-    def train(positions: Sequence[int], how: Boosting) -> dict[int, Conditional]:
-        return train_network(positions, how, data, start=start, n_jobs=n_jobs, checkpoint=store, progress=progress)
+    def train(places: Sequence[int], how: Boosting) -> Columns:
+        return train_network(places, how, data, start=start, n_jobs=n_jobs, checkpoint=store, progress=progress)
+
+    def judge(columns: Columns) -> float:
+        own = in_sequence(columns)
+        levels = None
+        if not layout.is_binary:
+            levels = np.concatenate([layout.node_level[layout.node_column == k] for k in sorted(columns)])
+            levels = np.unique(levels, return_inverse=True)[1]
+        return validated(own, selected(parameters.selection, own, levels, n_valid))
 
     found: list[dict[str, Any]] | None = None
     chosen: Mapping[int, int] = {}
@@ -200,21 +243,19 @@ def _trained(
         how, found, chosen = boosting(parameters, **kept), before.search_results, before.leaves
         trained = _train_chosen(chosen, D, how, train)
     elif is_auto(parameters):
-        own_leaves = parameters.max_leaf_nodes or default_leaves(data.train.bits.n_rows)
-        leaves = LEAF_GRID if isinstance(own_leaves, str) else (own_leaves,)
+        own_leaves = parameters.max_leaf_nodes
+        leaves: Sequence[int | None] = LEAF_GRID if isinstance(own_leaves, str) else (own_leaves,)
         rates = RATE_LADDER if isinstance(parameters.learning_rate, str) else (parameters.learning_rate,)
         how = boosting(parameters, max_leaf_nodes=leaves[0], learning_rate=rates[0])
         if parameters.max_leaf_nodes == "auto-each":
-            how, trained, chosen, found = search_each(D, how, leaves, rates, train)
+            how, trained, chosen, found = search_each(D, how, LEAF_GRID, rates, judge, train)
         else:
-            how, trained, found = search(D, how, leaves, rates, parameters.selection, train)
+            how, trained, found = search(D, how, leaves, rates, judge, train)
     else:
-        own_leaves = parameters.max_leaf_nodes or default_leaves(data.train.bits.n_rows)
-        how = boosting(parameters, max_leaf_nodes=own_leaves)
+        how = boosting(parameters)
         trained = train(range(D), how)
-    conditionals = tuple(trained[d] for d in range(D))
-    train_curve, valid_curve = curves(conditionals, parameters.max_iter)
-    return TrainingRun(order, conditionals, how, data.seed, train_curve, valid_curve, None, chosen, found)
+    conditionals = tuple(in_sequence(trained))
+    return TrainingRun(order, layout, conditionals, how, data.seed, n_valid, None, chosen, found)
 
 
 def is_auto(parameters: LearnerParameters) -> bool:
@@ -225,74 +266,130 @@ def is_auto(parameters: LearnerParameters) -> bool:
 def _order(parameters: NetworkParameters, data: TrainingData, checkpoint: Checkpoint | None) -> NDArray[np.intp]:
     """Entropy orders take a while: a checkpoint keeps them."""
     costly = isinstance(parameters.order, str) and parameters.order.startswith("entropy")
-    known = checkpoint.load_order(data.train.bits.n_columns) if checkpoint and costly else None
+    known = checkpoint.load_order(data.layout.n_columns) if checkpoint and costly else None
     if known is not None:
         return known
-    order = resolve_order(parameters.order, data.train, seed=data.seed, n_jobs=parameters.n_jobs)
+    order = resolve_order(parameters.order, data.train, data.layout, seed=data.seed, n_jobs=parameters.n_jobs)
     if checkpoint and costly:
         checkpoint.save_order(order)
     return order
 
 
 def _train_chosen(
-    leaves: Mapping[int, int], D: int, how: Boosting, train: Callable[[Sequence[int], Boosting], dict[int, Conditional]]
-) -> dict[int, Conditional]:
-    """Every position with the number of leaves that was chosen for it."""
-    trained: dict[int, Conditional] = {}
-    for J in sorted(set(leaves.values())) or [how.max_leaf_nodes]:
-        own = [d for d in range(D) if leaves.get(d, J) == J]
+    leaves: Mapping[int, int], D: int, how: Boosting, train: Callable[[Sequence[int], Boosting], Columns]
+) -> Columns:
+    """Every column with the number of leaves that was chosen for it."""
+    trained: Columns = {}
+    if not leaves:
+        return train(range(D), how)
+    for J in sorted(set(leaves.values())):
+        own = [d for d in range(D) if leaves[d] == J]
         trained |= train(own, replace(how, max_leaf_nodes=J))
     return trained
 
 
 def train_network(
-    positions: Iterable[int],
+    places: Iterable[int],
     how: Boosting,
     data: TrainingData,
     *,
-    start: Mapping[int, Conditional] | None = None,
+    start: Mapping[int, tuple[Conditional, ...]] | None = None,
     n_jobs: int | None = None,
     checkpoint: Checkpoint | None = None,
     progress: Progress = lambda: None,
-) -> dict[int, Conditional]:
-    """Train (or, from ``start``, continue) the conditionals at ``positions``, costly ones first."""
-    conditionals: dict[int, Conditional] = {}
-    arguments: list[tuple[int, Conditional | None]] = []
-    for position in sorted(positions, reverse=True):
-        finished = checkpoint.load(how, position) if checkpoint else None
+) -> Columns:
+    """Train (or, from ``start``, continue) the columns at these places of the order, costly ones first."""
+    columns: Columns = {}
+    arguments: list[tuple[int, tuple[Conditional, ...] | None]] = []
+    for place in sorted(places, reverse=True):
+        finished = checkpoint.load(how, data.layout, place) if checkpoint else None
         if finished is not None:
-            conditionals[position] = finished
+            columns[place] = finished
             progress()
         else:
-            arguments.append((position, (start or {}).get(position)))
+            arguments.append((place, (start or {}).get(place)))
 
-    def done(position: int, result: Conditional) -> None:
-        conditionals[position] = result
+    def done(place: int, result: tuple[Conditional, ...]) -> None:
+        columns[place] = result
         if checkpoint:
-            checkpoint.save(how, result)
+            checkpoint.save(how, place, result)
         progress()
 
     each_dimension(_train, arguments, how, data, n_jobs=n_jobs, done=done)
-    return conditionals
+    return columns
 
 
 def _train(
-    position: int, start: Conditional | None, how: Boosting, data: TrainingData, *, cancel: _core.CancelFlag
-) -> Conditional:
-    train, valid = data.train, data.valid
-    start = start or Conditional.untrained(position)
-    return start.extend(
-        train.bits,
-        valid.bits,
-        how,
-        weight=train.weight_for(position),
-        valid_weight=valid.weight_for(position),
-        seed=data.seed,
-        cancel=cancel,
-    )
+    place: int,
+    start: tuple[Conditional, ...] | None,
+    how: Boosting,
+    data: TrainingData,
+    *,
+    cancel: _core.CancelFlag,
+) -> tuple[Conditional, ...]:
+    """The conditionals of one column, each on the rows that reach its node."""
+    layout, train, valid = data.layout, data.train, data.valid
+    cells = train.cell_columns(layout, place)
+    trained = []
+    for node in range(layout.columns[place].n_nodes):
+        position = int(layout.first_bit[place]) + node
+        log_odds = _fixed_log_odds(data, place, node)
+        if log_odds is not None:
+            trained.append(Conditional.fixed(position, log_odds))
+            continue
+        rows, rows_val = train.at_node(layout, place, node, cells), valid.at_node(layout, place, node)
+        shares = train.share_at_node(layout, place, node), valid.share_at_node(layout, place, node)
+        own = Conditional.untrained(position) if start is None else start[node]
+        own = replace(own, train_share=shares[0], valid_share=shares[1])
+        trained.append(
+            own.extend(
+                rows.bits,
+                rows_val.bits,
+                how.for_rows(rows.n_rows),
+                weight=rows.weight,
+                valid_weight=rows_val.weight,
+                cells=rows.cells,
+                seed=data.seed,
+                cancel=cancel,
+            )
+        )
+    return tuple(trained)
+
+
+def _fixed_log_odds(data: TrainingData, place: int, node: int) -> float | None:
+    """Of a node that is not learned, or that nothing can be learned about; None for others."""
+    tree = data.layout.columns[place]
+    if not np.isnan(tree.fixed[node]):
+        return float(tree.fixed[node])
+    if data.train.cells is None or data.valid.cells is None:
+        return None
+    counts = np.zeros((2, 2))
+    for i, rows in enumerate((data.train, data.valid)):
+        assert rows.cells is not None
+        cells = rows.cells[place]
+        for bit, (a, b) in enumerate(((tree.low[node], tree.cut[node]), (tree.cut[node], tree.high[node]))):
+            reached = (cells >= a) & (cells < b)
+            counts[i, bit] = np.count_nonzero(reached if rows.weight is None else reached & (rows.weight > 0))
+    if counts[0].sum() >= 2 and counts[1].sum() >= 1:
+        return None
+    zeros, ones = counts.sum(axis=0)
+    return float(np.log((ones + 0.5) / (zeros + 0.5)))
 
 
 def _refit(
-    position: int, conditional: Conditional, how: Boosting, rows: TrainingRows, *, cancel: _core.CancelFlag
-) -> Conditional:
-    return conditional.refit(rows.bits, how, weight=rows.weight_for(position), cancel=cancel)
+    place: int,
+    conditionals: tuple[Conditional, ...],
+    how: Boosting,
+    layout: Layout,
+    rows: TrainingRows,
+    *,
+    cancel: _core.CancelFlag,
+) -> tuple[Conditional, ...]:
+    renewed = []
+    for node, own in enumerate(conditionals):
+        if not own.constant:
+            there = rows.at_node(layout, place, node)
+            if there.n_rows:
+                own = own.refit(there.bits, how.for_rows(there.n_rows), weight=there.weight, cancel=cancel)
+        renewed.append(own)
+    return tuple(renewed)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
+from lbarn._engine.codetree import Layout
 from lbarn._engine.rows import TrainingRows
 from lbarn._engine.trees import LOG_ODDS_UNIT, Trees
 from lbarn._models.density import Density, all_or_nothing
@@ -44,11 +45,11 @@ class TreeBaseline(Density):
         rates = expit(LOG_ODDS_UNIT * np.array([tree.values[0] for tree in trees])) if base else None
         self._remember(table_format, len(trees), rates)
         self.order_, self.n_trees_ = np.arange(len(trees)), np.ones(len(trees), np.intp)
-        self.network_ = Network(self.order_, tuple(trees))
+        self.network_ = Network(self.order_, tuple(trees), Layout.binary(len(trees)))
 
     def cumulative_score(self, X: Any) -> NDArray[np.float64]:
         """Mean log-likelihood of the first 1, 2, ..., D columns; the last one is ``score(X)``."""
-        return self.distribution.cumulative((values for _, values in self._ready(X).complete_chunks()), self.n_jobs)
+        return self.distribution.cumulative((chunk.cells for chunk in self._ready(X).complete_chunks()), self.n_jobs)
 
 
 class IndependentBits(modelfile.SavedModel, TreeBaseline):

@@ -148,7 +148,7 @@ class LogisticNetwork(RowModel):
     def score_samples(self, X: Any) -> Floats:
         """log p(x) of every row, in nats."""
         check_is_fitted(self, "coef_")
-        chunks = self._ready(X).complete_chunks()
+        chunks = self._ready(X).table.complete_chunks()
         return np.concatenate([_log_likelihood(bits, self.intercept_, self.coef_) for _, bits in chunks])
 
     def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Any:

@@ -138,7 +138,7 @@ class BernoulliMixture(RowModel):
     def score_samples(self, X: Any) -> Floats:
         """log p(x) of every row, in nats."""
         check_is_fitted(self, "means_")
-        chunks = self._ready(X).complete_chunks()
+        chunks = self._ready(X).table.complete_chunks()
         return np.concatenate(
             [logsumexp(_joint(bits.astype(np.float64), self.weights_, self.means_), axis=1) for _, bits in chunks]
         )

@@ -11,11 +11,15 @@ from types import FrameType
 __all__ = ["main"]
 
 _INTERRUPTED = 130
-_PATIENCE = 2.0  # seconds that a program which was interrupted has to tidy up
+_PATIENCE = 2.0  # seconds that a program which was interrupted has to tidy up before Ctrl-C ends it at once
+_DEADLINE = 5.0  # and before it ends anyway
 
 
 class _Interrupts:
-    """Ctrl-C is an exception the first time. Later ones do not disturb what that has set going, unless it takes long."""
+    """Ctrl-C is an exception the first time. Later ones do not disturb what that has set going, unless it takes long.
+
+    Compiled libraries may drop the exception, and would compute to the end; hence the deadline.
+    """
 
     first: float | None = None
 
@@ -23,6 +27,9 @@ class _Interrupts:
         now = time.monotonic()
         if self.first is None:
             self.first = now
+            if hasattr(signal, "setitimer"):  # not on Windows
+                signal.signal(signal.SIGALRM, lambda number, frame: _leave())
+                signal.setitimer(signal.ITIMER_REAL, _DEADLINE)
             raise KeyboardInterrupt
         if now > self.first + _PATIENCE:
             _leave()

@@ -93,7 +93,7 @@ def check_output(name: str | None, *inputs: str | None, is_table: bool = False) 
     if is_table:
         from lbarn._tables.files import ending_of
 
-        ending_of(name)
+        ending_of(name, written=True)
 
 
 def _is_at(source: str, place: os.stat_result) -> bool:

@@ -54,9 +54,9 @@ class ValidationCurvesDisplay(Display):
         """
         curves = {}
         for label, model in labelled(models, _leaves).items():
-            if not isinstance(model, LBARN) or model.run_.valid_curve is None:
+            if not isinstance(model, LBARN) or model.run_.is_trimmed:
                 raise ValueError(f"the model {label!r} has no curves: it was trimmed, or is no LBARN")
-            curves[label] = model.run_.valid_curve.sum(axis=0)
+            curves[label] = model.valid_curve_.sum(axis=0)
         return cls(curves).plot(ax)
 
     def _draw(self, ax: Axes) -> None:

@@ -45,7 +45,7 @@ class TreeCountsDisplay(Display):
         """Draw ``model.n_trees_``; ``shape`` is (rows, columns) of an image."""
         network = only_network(model)
         pixels = checked_shape(shape, network.n_columns)
-        n_trees = np.array([len(trees) for trees in network.trees])[network.position]
+        n_trees = network.column_trees[network.position]
         return cls(n_trees, column_names(model), pixels).plot(ax)
 
     def _draw(self, ax: Axes) -> None:

@@ -502,15 +502,12 @@ def _training(model: Model) -> Training:
 
 def _curves(model: LBARN) -> dict[str, Floats] | None:
     """Log-likelihood per row after every round; that of the selected model has columns stop at their numbers of trees."""
-    run = model.run_
-    if run.train_curve is None or run.valid_curve is None:
+    if model.run_.is_trimmed:
         return None
-    rounds = np.arange(run.valid_curve.shape[1])
-    stops = np.minimum(rounds, model.n_trees_[model.order_][:, None])
-    selected = np.take_along_axis(run.valid_curve, stops, axis=1).sum(axis=0)
+    selected = model.run_.selected_curve([len(own) for own in model.network_.trees])
     return {
-        "training rows": run.train_curve.sum(axis=0),
-        "held-out rows": run.valid_curve.sum(axis=0),
+        "training rows": model.train_curve_.sum(axis=0),
+        "held-out rows": model.valid_curve_.sum(axis=0),
         "selected model": selected,
     }
 

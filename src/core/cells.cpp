@@ -1,0 +1,279 @@
+#include "cells.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace lbarn {
+namespace {
+
+// Scores in single precision are within 2^-19 of what they are; beyond this, l2 might leave their range.
+constexpr double kLargestL2 = 1e12;
+constexpr float kNearlyOne = 1.0f - 1.0f / (1 << 17);
+
+// Nanoseconds a tree of 16 leaves, as measured, and for no more than a choice between two ways to the same sums: of 128
+// bits, and of a column of cells.
+constexpr double kBitsPerRow = 7.0, kBitsPerTree = 6900.0;
+constexpr double kCellsPerRow = 1.5, kCellsPerRank = 22.0, kCellsPerInterval = 100.0;
+
+// Ranks of the cells of one column among those that its rows have and its bits tell apart.
+class Ranks {
+ public:
+  void find(const uint16_t* cells, size_t rows, const uint16_t* lo, const uint16_t* hi, size_t bits) {
+    uint16_t last = 0;
+    for (size_t i = 0; i < rows; ++i) last = std::max(last, cells[i]);
+    for (size_t k = 0; k < bits; ++k) last = std::max({last, lo[k], hi[k]});
+    const size_t n = size_t{last} + 1;
+    seen_.assign(n, 0);
+    edge_.assign(n, 0);
+    for (size_t i = 0; i < rows; ++i) seen_[cells[i]] = 1;
+    for (size_t k = 0; k < bits; ++k) edge_[lo[k]] = edge_[hi[k]] = 1;
+    rank_.resize(n);
+    uint16_t rank = 0;
+    bool any = false, edge = false;
+    for (size_t c = 0; c < n; ++c) {
+      edge = edge || edge_[c];
+      // What is not seen has the rank that the next seen cell will have, unless no other follows.
+      rank_[c] = static_cast<uint16_t>(rank + (any && edge));
+      if (!seen_[c]) continue;
+      rank = rank_[c];
+      any = true;
+      edge = false;
+    }
+    last_ = rank;
+  }
+
+  // Of a cell that is seen, or of the first such cell at or after an edge; one more than the last where none follows.
+  size_t of(size_t cell) const { return rank_[cell]; }
+  size_t last() const { return last_; }
+  const uint16_t* data() const { return rank_.data(); }
+
+ private:
+  std::vector<uint8_t> seen_, edge_;
+  std::vector<uint16_t> rank_;
+  size_t last_ = 0;
+};
+
+}  // namespace
+
+CellPredictors::CellPredictors(const CellColumns& source, size_t position) {
+  const auto bits_before = [&](size_t c) {
+    const size_t first = source.first[c], bits = source.offsets[c + 1] - source.offsets[c];
+    return first < position ? std::min(bits, position - first) : 0;
+  };
+  covered_.assign(position, 0);
+  std::vector<Ranks> ranks(source.count);
+  std::vector<Column> columns;
+  size_t plain = position;
+  for (size_t c = 0; c < source.count; ++c) {
+    const size_t bits = bits_before(c), from = source.offsets[c];
+    if (bits == 0) continue;
+    std::fill_n(covered_.begin() + static_cast<ptrdiff_t>(source.first[c]), bits, 1);
+    plain -= bits;
+    ranks[c].find(source.cells + c * source.rows, source.rows, source.lo + from, source.hi + from, bits);
+    if (ranks[c].last() == 0) continue;
+    Column column{c, bits, ranks[c].last()};
+    for (size_t k = from; k < from + bits; ++k) column.intervals += ranks[c].of(source.hi[k]) <= column.last_rank;
+    columns.push_back(column);
+  }
+  leave_to_bits(columns, source, plain);
+  columns_ = columns.size();
+  if (columns_ == 0) return;
+  std::stable_sort(columns.begin(), columns.end(),
+                   [](const Column& a, const Column& b) { return a.last_rank > b.last_rank; });
+  lay_out(columns);
+
+  const bool narrow = total_slot() <= UINT16_MAX;
+  (narrow ? slots16_.resize(source.rows * columns_) : slots32_.resize(source.rows * columns_));
+  for (size_t k = 0; k < columns_; ++k) {
+    const uint16_t* cells = source.cells + columns[k].source * source.rows;
+    const Ranks& rank = ranks[columns[k].source];
+    for (size_t i = 0; i < source.rows; ++i) {
+      const uint32_t slot = columns[k].slot(rank.of(cells[i]));
+      if (narrow)
+        slots16_[i * columns_ + k] = static_cast<uint16_t>(slot);
+      else
+        slots32_[i * columns_ + k] = slot;
+    }
+  }
+
+  head_.assign(n_rows_ * kCellLanes, kNone);
+  for (size_t k = 0; k < columns_; ++k) {
+    const size_t c = columns[k].source, from = source.offsets[c], end = columns[k].last_rank + 1;
+    for (size_t b = columns[k].bits; b-- > 0;) {
+      const size_t lo = ranks[c].of(source.lo[from + b]), hi = ranks[c].of(source.hi[from + b]);
+      const auto at = static_cast<uint32_t>(source.first[c] + b);
+      if (lo == hi || (lo == 0 && hi == end)) continue;
+      if (hi == end) {
+        uint32_t& head = head_[columns[k].slot(lo)];
+        bits_.push_back({at, head});
+        head = static_cast<uint32_t>(bits_.size() - 1);
+      } else {
+        intervals_.push_back({lo == 0 ? total_slot() : columns[k].slot(lo), columns[k].slot(hi), at, true});
+      }
+    }
+  }
+  keep(nullptr);
+}
+
+// Columns of few bits are dear: all their rows for little. The cheapest choice is to leave those with the fewest bits
+// to the histogram of the bits, which costs the same for each 128 of them that it has begun.
+void CellPredictors::leave_to_bits(std::vector<Column>& columns, const CellColumns& source, size_t plain) {
+  const auto rows = static_cast<double>(source.rows);
+  const auto cost_of_bits = [rows](size_t bits) {
+    return static_cast<double>((bits + 127) / 128) * (kBitsPerRow * rows + kBitsPerTree);
+  };
+  const auto cost_of_cells = [rows](const Column& column) {
+    return kCellsPerRow * rows + kCellsPerRank * static_cast<double>(column.last_rank) +
+           kCellsPerInterval * static_cast<double>(column.intervals);
+  };
+  std::stable_sort(columns.begin(), columns.end(), [](const Column& a, const Column& b) { return a.bits < b.bits; });
+  size_t left = 0, bits = plain;
+  double best = cost_of_bits(plain), saved = 0.0;
+  for (size_t k = 0; k < columns.size(); ++k) {
+    bits += columns[k].bits;
+    saved += cost_of_cells(columns[k]);
+    if (cost_of_bits(bits) - saved > best) continue;
+    best = cost_of_bits(bits) - saved;
+    left = k + 1;
+  }
+  for (size_t k = 0; k < left; ++k)
+    std::fill_n(covered_.begin() + static_cast<ptrdiff_t>(source.first[columns[k].source]), columns[k].bits, 0);
+  columns.erase(columns.begin(), columns.begin() + static_cast<ptrdiff_t>(left));
+}
+
+// Groups of eight columns of similar height, summed from the highest rank down. Rank 0 is in no sum of a bit that
+// varies: its row, the first of the group, takes what nobody reads.
+void CellPredictors::lay_out(std::vector<Column>& columns) {
+  size_t next = 0;
+  for (size_t k = 0; k < columns.size(); ++k) {
+    if (k % kCellLanes == 0) {
+      n_rows_ = next;
+      next += columns[k].last_rank + 1;
+      for (size_t r = columns[k].last_rank; r > 0;) {
+        const size_t rows = std::min(kChunkRows, r);
+        const bool top = r == columns[k].last_rank;
+        r -= rows;
+        chunks_.push_back({static_cast<uint32_t>(n_rows_ + r + 1), static_cast<uint32_t>(rows), top});
+      }
+    }
+    columns[k].first_row = static_cast<uint32_t>(n_rows_);
+    columns[k].lane = static_cast<uint32_t>(k % kCellLanes);
+  }
+  n_rows_ = next;
+}
+
+std::vector<uint32_t> CellPredictors::varying() const {
+  std::vector<uint32_t> positions;
+  for (const Bit& bit : bits_) positions.push_back(bit.position);
+  for (const Interval& interval : intervals_) positions.push_back(interval.position);
+  return positions;
+}
+
+void CellPredictors::keep(const std::vector<uint8_t>* kept) {
+  position_.assign(head_.size(), kNone);
+  allowed_.assign(n_rows_, CellScores{});
+  for (size_t r = 0; r < n_rows_; ++r)
+    for (size_t lane = 0; lane < kCellLanes; ++lane) {
+      const size_t slot = r * kCellLanes + kColumnOfLane[lane];
+      uint32_t bit = head_[slot];
+      while (bit != kNone && kept && !(*kept)[bits_[bit].position]) bit = bits_[bit].next;
+      if (bit == kNone) continue;
+      position_[slot] = bits_[bit].position;
+      allowed_[r].lane[lane] = -1;
+    }
+  for (Interval& interval : intervals_) interval.kept = !kept || (*kept)[interval.position];
+}
+
+void CellPredictors::add(const Kernels& kernels, const uint32_t* index, size_t count, const uint64_t* values,
+                         CellRow* sums) const {
+  if (slots32_.empty())
+    kernels.add_cells16(slots16_.data(), columns_, index, count, values, sums->sum);
+  else
+    kernels.add_cells32(slots32_.data(), columns_, index, count, values, sums->sum);
+}
+
+namespace {
+
+CellNode node_of(const CellPredictors::Node& node, double l2) {
+  return {static_cast<int32_t>(node.g), static_cast<int32_t>(node.h), static_cast<float>(std::min(l2, kLargestL2))};
+}
+
+}  // namespace
+
+void CellPredictors::add_totals(const Node& node) const {
+  node.sums[n_rows_] = CellRow{};
+  node.sums->sum[total_slot()] = packed_sum(static_cast<int32_t>(node.g), static_cast<int32_t>(node.h));
+}
+
+void CellPredictors::sum(const Kernels& kernels, CellRow* fresh, const Node& own, double l2, CellScores* scores) const {
+  kernels.sum_cells(chunks_.data(), chunks_.size(), allowed_.data(), fresh, own.sums, node_of(own, l2), scores);
+  add_totals(own);
+}
+
+void CellPredictors::divide(const Kernels& kernels, CellRow* fresh, const Node& own, const Node& rest, double l2,
+                            CellScores* own_scores, CellScores* rest_scores) const {
+  kernels.divide_cells(chunks_.data(), chunks_.size(), allowed_.data(), fresh, own.sums, rest.sums, node_of(own, l2),
+                       node_of(rest, l2), own_scores, rest_scores);
+  add_totals(own);
+  add_totals(rest);
+}
+
+namespace {
+
+// The best of the splits that it is shown; of equals, that with the lowest position.
+class Search {
+ public:
+  Search(const CellPredictors::Node& node, double l2) : node_(node), l2_(l2) {}
+
+  void show(uint64_t sum, uint32_t position) {
+    if (sum == best_.sum) {  // the same score, and most ties are that: no need to divide
+      best_.position = std::min(best_.position, position);
+      return;
+    }
+    if (sum != last_) {
+      last_ = sum;
+      last_score_ = split_score(g_of(sum), h_of(sum), node_.g, node_.h, l2_);
+    }
+    if (last_score_ > best_.score || (last_score_ == best_.score && position < best_.position))
+      best_ = {last_score_, position, sum};
+  }
+
+  CellSplit found() const { return best_.score > 0.0 ? best_ : CellSplit{}; }
+
+ private:
+  const CellPredictors::Node& node_;
+  double l2_;
+  CellSplit best_;
+  uint64_t last_ = 0;  // neighbours have equal sums where no row of the node lies between them
+  double last_score_ = 0.0;
+};
+
+}  // namespace
+
+CellSplit CellPredictors::best(const Node& node, const CellScores* scores, double l2) const {
+  int32_t largest = 0;
+  for (const int32_t score : scores[chunks_.size()].lane) largest = std::max(largest, score);
+  // Whatever is as good as the best in double precision is nearly so in single precision.
+  float score;
+  std::memcpy(&score, &largest, sizeof score);
+  score *= kNearlyOne;
+  int32_t nearly;
+  std::memcpy(&nearly, &score, sizeof nearly);
+  if (l2 > kLargestL2) nearly = 0;
+
+  Search search(node, l2);
+  const uint64_t* sums = node.sums->sum;
+  for (size_t c = 0; c < chunks_.size() && largest > 0; ++c)
+    for (size_t lane = 0; lane < kCellLanes; ++lane) {
+      if (scores[c].lane[lane] < nearly) continue;
+      for (size_t r = chunks_[c].first; r < chunks_[c].first + chunks_[c].rows; ++r) {
+        const size_t slot = r * kCellLanes + kColumnOfLane[lane];
+        if (position_[slot] != kNone) search.show(sums[slot], position_[slot]);
+      }
+    }
+  for (const Interval& interval : intervals_)
+    if (interval.kept) search.show(sums[interval.lo] - sums[interval.hi], interval.position);
+  return search.found();
+}
+
+}  // namespace lbarn

@@ -1,0 +1,260 @@
+"""A column as a small tree of bits over its cells, and the bits of all columns side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lbarn._engine.bits import PackedBits, pack, row_bytes
+
+__all__ = ["BINARY", "UNKNOWN", "Cells", "CodeTree", "Layout"]
+
+Cells = NDArray[Any]  # rows x columns: the number of the cell that every value is in; booleans if all columns have two
+UNKNOWN = 65_535  # stands for the cell of a value that is not known
+
+_CHUNK_ROWS = 4096  # rows packed at a time
+
+
+@dataclass(frozen=True, eq=False)
+class CodeTree:
+    """The values of a column are in cells 0, 1, ..., ``n_cells - 1``, and a binary tree leads to them.
+
+    Node ``k`` is reached by the cells ``low[k] .. high[k] - 1``; its bit is 0 for those before ``cut[k]`` and 1 for the
+    others. Parents come before their children. For whoever predicts later columns from this one, every bit means more: bit ``b``
+    is 1 for all cells in ``ones_low[b] .. ones_high[b] - 1`` and 0 for all others, reached or not. The first bits are those of
+    the nodes; bits after them only predict. ``fixed`` has the log-odds of nodes that are not learned, NaN for those that are: their
+    unlikely side leads to what no training row had, and what is drawn takes the other one. If ``missing``, cell 0 is that
+    of an empty value.
+    """
+
+    n_cells: int
+    low: NDArray[np.int32]
+    cut: NDArray[np.int32]
+    high: NDArray[np.int32]
+    ones_low: NDArray[np.int32]
+    ones_high: NDArray[np.int32]
+    fixed: NDArray[np.float64]
+    missing: bool = False
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.cut)
+
+    @property
+    def n_bits(self) -> int:
+        return len(self.ones_low)
+
+    @property
+    def is_binary(self) -> bool:
+        return self.n_cells == 2 and self.n_bits == 1 and bool(np.isnan(self.fixed[0]))
+
+    @cached_property
+    def children(self) -> NDArray[np.int32]:
+        """(nodes, 2): the node that follows a 0 and a 1, or ``~cell`` if that is where it ends."""
+        at = {(int(a), int(b)): k for k, (a, b) in enumerate(zip(self.low, self.high))}
+        children = np.empty((self.n_nodes, 2), np.int32)
+        for k in range(self.n_nodes):
+            for side, (a, b) in enumerate(((self.low[k], self.cut[k]), (self.cut[k], self.high[k]))):
+                children[k, side] = ~a if b - a == 1 else at[int(a), int(b)]
+        return children
+
+    @cached_property
+    def table(self) -> NDArray[np.uint8]:
+        """(cells, bits): the bits of every cell."""
+        cell = np.arange(self.n_cells)[:, None]
+        return ((cell >= self.ones_low) & (cell < self.ones_high)).astype(np.uint8)
+
+    @cached_property
+    def ways(self) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+        """(cells, levels): the node on the way to a cell at every level of the tree, -1 behind its end, and its bit."""
+        depth = np.zeros(self.n_nodes, np.intp)
+        for node in range(self.n_nodes):
+            for child in self.children[node]:
+                if child >= 0:
+                    depth[child] = depth[node] + 1
+        levels = int(depth.max(initial=-1)) + 1
+        nodes, bits = np.full((self.n_cells, levels), -1, np.int32), np.zeros((self.n_cells, levels), np.bool_)
+        for node in range(self.n_nodes):
+            nodes[self.low[node] : self.high[node], depth[node]] = node
+            bits[self.cut[node] : self.high[node], depth[node]] = True
+        return nodes, bits
+
+    @property
+    def depth(self) -> NDArray[np.intp]:
+        """The level of every node."""
+        nodes = self.ways[0]
+        depth = np.zeros(self.n_nodes, np.intp)
+        for level in range(nodes.shape[1]):
+            depth[nodes[:, level][nodes[:, level] >= 0]] = level
+        return depth
+
+    @cached_property
+    def drawn(self) -> NDArray[np.bool_]:
+        """The cells that may be drawn."""
+        drawn = np.ones(self.n_cells, np.bool_)
+        for k in np.flatnonzero(~np.isnan(self.fixed)):
+            a, b = (self.low[k], self.cut[k]) if self.fixed[k] > 0 else (self.cut[k], self.high[k])
+            drawn[a:b] = False
+        return drawn
+
+    @cached_property
+    def present(self) -> NDArray[np.bool_]:
+        """The cells that may be drawn for a value that is there."""
+        present = self.drawn.copy()
+        present[: int(self.missing)] = False
+        return present
+
+    def subtree_max(self, likelihood: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The largest likelihood, (..., cells), in the subtree of every node and, after the nodes, of every cell."""
+        most = np.empty((*likelihood.shape[:-1], self.n_nodes + self.n_cells))
+        most[..., self.n_nodes :] = likelihood
+        for k in reversed(range(self.n_nodes)):
+            a, b = self.slots[k]
+            np.maximum(most[..., a], most[..., b], out=most[..., k])
+        return most
+
+    @cached_property
+    def slots(self) -> NDArray[np.int32]:
+        """``children`` as places in what ``subtree_max`` returns."""
+        return np.where(self.children < 0, self.n_nodes + ~self.children, self.children)
+
+    @classmethod
+    def of(
+        cls,
+        n_cells: int,
+        nodes: Sequence[tuple[int, int, int]],
+        *,
+        ordered: bool = False,
+        one_hot: Sequence[int] = (),
+        fixed: Mapping[int, float] | None = None,
+        missing: bool = False,
+    ) -> CodeTree:
+        """Of nodes (low, cut, high), parents first.
+
+        The bits of an ordered column say whether a value is at least the cut; those of another, whether it is below the node's
+        ones. ``one_hot`` are cells that get a bit of their own unless they have one.
+        """
+        low, cut, high = (np.array(part, np.int32) for part in (zip(*nodes) if nodes else ((), (), ())))
+        ones_high = np.full(len(nodes), n_cells, np.int32) if ordered else high
+        own = set(cut[high - cut == 1].tolist()) if not ordered else set()
+        extra = np.array([cell for cell in one_hot if cell not in own], np.int32)
+        values = np.full(len(nodes), np.nan)
+        for node, log_odds in (fixed or {}).items():
+            values[node] = log_odds
+        return cls(n_cells, low, cut, high, np.append(cut, extra), np.append(ones_high, extra + 1), values, missing)
+
+
+BINARY = CodeTree.of(2, [(0, 1, 2)])
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The bits of columns, one column after the other in network order."""
+
+    columns: tuple[CodeTree, ...]
+
+    @classmethod
+    def binary(cls, n_columns: int) -> Layout:
+        return cls((BINARY,) * n_columns)
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.columns)
+
+    @cached_property
+    def is_binary(self) -> bool:
+        """Whether every column is one bit."""
+        return all(column is BINARY or column.is_binary for column in self.columns)
+
+    @cached_property
+    def first_bit(self) -> NDArray[np.intp]:
+        """The position of the first bit of every column, and the number of all bits."""
+        return np.cumsum([0, *(column.n_bits for column in self.columns)])
+
+    @cached_property
+    def first_node(self) -> NDArray[np.intp]:
+        """The number of the first node of every column among all nodes, and the number of all."""
+        return np.cumsum([0, *(column.n_nodes for column in self.columns)])
+
+    @property
+    def n_bits(self) -> int:
+        return int(self.first_bit[-1])
+
+    @property
+    def n_nodes(self) -> int:
+        return int(self.first_node[-1])
+
+    @cached_property
+    def node_position(self) -> NDArray[np.intp]:
+        """The position of every node's bit."""
+        parts = [bit + np.arange(column.n_nodes) for bit, column in zip(self.first_bit, self.columns)]
+        return np.concatenate(parts).astype(np.intp)
+
+    @cached_property
+    def node_column(self) -> NDArray[np.intp]:
+        """The column that every node belongs to, by its place in the order."""
+        return np.repeat(np.arange(self.n_columns), [column.n_nodes for column in self.columns])
+
+    @cached_property
+    def bit_column(self) -> NDArray[np.intp]:
+        """The column that every bit belongs to, by its place in the order."""
+        return np.repeat(np.arange(self.n_columns), [column.n_bits for column in self.columns])
+
+    @cached_property
+    def node_level(self) -> NDArray[np.intp]:
+        """A number for every column and depth in its tree, by node."""
+        levels, used = [], 0
+        for column in self.columns:
+            levels.append(used + column.depth)
+            used += column.ways[0].shape[1]
+        return np.concatenate(levels)
+
+    def permuted(self, order: NDArray[np.intp]) -> Layout:
+        """With column ``order[k]`` at place ``k``."""
+        return Layout(tuple(self.columns[k] for k in order))
+
+    @cached_property
+    def _packed(self) -> list[tuple[int, NDArray[np.uint8]]]:
+        """Per column: the byte where its bits begin, and the bytes that every cell sets."""
+        packed = []
+        for bit, column in zip(self.first_bit, self.columns):
+            padded = np.zeros((column.n_cells, bit % 8 + column.n_bits), np.uint8)
+            padded[:, bit % 8 :] = column.table
+            packed.append((int(bit // 8), np.packbits(padded, axis=1, bitorder="little")))
+        return packed
+
+    def pack(self, cells: Cells) -> PackedBits:
+        """The bits of rows of cells, columns in network order; unknown ones read as cell 0."""
+        if self.is_binary:
+            return pack(cells)
+        rows = np.zeros((len(cells), row_bytes(self.n_bits)), np.uint8)
+        for start in range(0, len(cells), _CHUNK_ROWS):
+            chunk = rows[start : start + _CHUNK_ROWS]
+            for k in range(self.n_columns):
+                own = cells[start : start + _CHUNK_ROWS, k]
+                self.set_column(chunk, k, np.where(own == UNKNOWN, 0, own))
+        return PackedBits(rows, self.n_bits)
+
+    def cells(self, rows: NDArray[np.uint8]) -> Cells:
+        """The cells of packed rows."""
+        bits = np.unpackbits(rows, axis=1, count=self.n_bits, bitorder="little")
+        if self.is_binary:
+            return bits
+        found = np.empty((len(rows), self.n_columns), np.uint16)
+        for k, column in enumerate(self.columns):
+            at = np.full(len(rows), 0 if column.n_nodes else ~0, np.int64)
+            first = int(self.first_bit[k])
+            while (falls := np.flatnonzero(at >= 0)).size:
+                at[falls] = column.children[at[falls], bits[falls, first + at[falls]]]
+            found[:, k] = ~at
+        return found
+
+    def set_column(self, rows: NDArray[np.uint8], k: int, cells: NDArray[Any]) -> None:
+        """Set the bits of a column, which are 0 so far, in packed rows."""
+        first, table = self._packed[k]
+        rows[:, first : first + table.shape[1]] |= table[cells]

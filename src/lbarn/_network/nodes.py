@@ -1,0 +1,103 @@
+"""The trees of a network by column and node: what a row's next bit is, wherever in a column's tree it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lbarn import _core
+from lbarn._engine.codetree import CodeTree, Layout
+from lbarn._engine.trees import UNIT, Trees, log_likelihoods
+
+__all__ = ["NodeTrees", "grouped", "packed_word"]
+
+Floats = NDArray[np.float64]
+
+
+def packed_word(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Bits as a column of packed words."""
+    words = np.zeros(_core.column_words(len(bits)), np.uint64)
+    packed = np.packbits(bits, bitorder="little")
+    words.view(np.uint8)[: len(packed)] = packed
+    return words
+
+
+def grouped(nodes: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int32]]]:
+    """(node, where it is found) for every node among ``nodes``, ends (below 0) left out."""
+    if not len(nodes):
+        return
+    if nodes[0] >= 0 and (nodes == nodes[0]).all():
+        yield int(nodes[0]), np.arange(len(nodes), dtype=np.int32)
+        return
+    order = np.argsort(nodes, kind="stable").astype(np.int32)
+    there = nodes[order]
+    starts = np.flatnonzero(np.diff(there, prepend=-(2**31)))
+    for start, stop in zip(starts, [*starts[1:], len(order)]):
+        if there[start] >= 0:
+            yield int(there[start]), order[start:stop]
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTrees:
+    """A network's trees by column, in network order."""
+
+    layout: Layout
+    trees: tuple[Trees, ...]  # by node
+
+    def __len__(self) -> int:
+        return self.layout.n_columns
+
+    def upto(self, n_columns: int) -> NodeTrees:
+        """The first columns alone."""
+        layout = Layout(self.layout.columns[:n_columns])
+        return NodeTrees(layout, self.trees[: layout.n_nodes])
+
+    def column(self, k: int) -> CodeTree:
+        return self.layout.columns[k]
+
+    def at(self, k: int, node: int) -> Trees:
+        return self.trees[int(self.layout.first_node[k]) + node]
+
+    def log_odds(
+        self, k: int, nodes: NDArray[Any], rows: NDArray[np.uint8], index: NDArray[np.int32]
+    ) -> NDArray[np.int32]:
+        """Log-odds of a 1 at the node where each of the packed rows ``index`` is; 0 for those that are at an end."""
+        odds = np.zeros(len(index), np.int32)
+        for node, where in grouped(nodes):
+            odds[where] = self.at(k, node).log_odds_at(rows, index[where])
+        return odds
+
+    def log_p(
+        self, k: int, cells: NDArray[Any], rows: NDArray[np.uint8], index: NDArray[np.int32]
+    ) -> NDArray[np.int64]:
+        """log P(cell) of column ``k`` for each of the packed rows ``index``, in units of 2^-30; 0 for an unknown one."""
+        tree = self.column(k)
+        total = np.zeros(len(index), np.int64)
+        order = np.argsort(cells, kind="stable").astype(np.int32)
+        sorted_cells = cells[order]
+        first, last = np.searchsorted(sorted_cells, tree.low), np.searchsorted(sorted_cells, tree.high)
+        for node in range(tree.n_nodes):
+            where = order[first[node] : last[node]]
+            if len(where):
+                odds = self.at(k, node).log_odds_at(rows, index[where])
+                total[where] += log_likelihoods(odds, packed_word(cells[where] >= tree.cut[node]))
+        return total
+
+    def cell_log_p(self, k: int, rows: NDArray[np.uint8]) -> Floats:
+        """log P of every cell of column ``k`` for all packed rows, in nats, (n, cells)."""
+        tree, n = self.column(k), len(rows)
+        index = np.arange(n, dtype=np.int32)
+        log_p = np.zeros((n, tree.n_cells))
+        for node in range(tree.n_nodes):
+            odds = self.at(k, node).log_odds_at(rows, index)
+            zeros = np.zeros(_core.column_words(n), np.uint64)
+            for bits, (a, b) in (
+                (zeros, (tree.low[node], tree.cut[node])),
+                (~zeros, (tree.cut[node], tree.high[node])),
+            ):
+                log_p[:, a:b] += UNIT * log_likelihoods(odds, bits).astype(np.float64)[:, None]
+        return log_p

@@ -1,0 +1,97 @@
+"""A table as its codebook reads it: cells, in chunks of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lbarn._engine.codetree import UNKNOWN, Cells
+from lbarn._tables.codebook import Codebook
+from lbarn._tables.column import Column
+from lbarn._tables.table import Table
+
+__all__ = ["CodedChunk", "CodedTable"]
+
+Floats = NDArray[np.float64]
+
+_CHUNK_VALUES = 2_000_000  # cells looked at together
+
+
+@dataclass(frozen=True)
+class CodedChunk:
+    """Some rows: their cells, where these are unknown (None: nowhere), and the log-likelihood of the values inside the
+    cells, (n, D) (None: all are 0)."""
+
+    start: int
+    cells: Cells
+    unknown: NDArray[np.bool_] | None = None
+    inside: Floats | None = None
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    @property
+    def log_inside(self) -> Floats | float:
+        """Of whole rows."""
+        return 0.0 if self.inside is None else self.inside.sum(axis=1)
+
+
+@dataclass(frozen=True)
+class CodedTable:
+    """The columns of a table that a model knows, in the codes of the model."""
+
+    table: Table
+    book: Codebook
+    blind: int | None = None  # a modelled column whose values are not looked at: they read as unknown
+
+    @property
+    def n_rows(self) -> int:
+        return self.table.n_rows
+
+    def columns(self, rows: slice = slice(None)) -> Iterator[Column]:
+        """The modelled columns."""
+        for k, j in enumerate(self.book.taken):
+            if k == self.blind:
+                n = len(range(*rows.indices(self.n_rows)))
+                yield self.book.codes[k].plain.take(np.zeros(0, np.intp)).blank(n)
+            else:
+                yield self.table.column(int(j), rows)
+
+    def without(self, j: int) -> CodedTable:
+        """The same without looking at the values of a modelled column, which may be absent."""
+        return replace(self, blind=j)
+
+    def chunks(self) -> Iterator[CodedChunk]:
+        """Successive chunks of rows."""
+        if self.book.is_binary and not self.book.left_out and self.blind is None:
+            for start, values, missing in self.table.chunks():
+                yield CodedChunk(start, values, missing)
+            return
+        step = max(1, _CHUNK_VALUES // self.book.n_columns)
+        for start in range(0, self.n_rows, step):
+            yield self._chunk(start, min(start + step, self.n_rows))
+
+    def _chunk(self, start: int, stop: int) -> CodedChunk:
+        cells, inside = self.book.encode(self.columns(slice(start, stop)))
+        unknown = cells == UNKNOWN
+        return CodedChunk(start, cells, unknown if unknown.any() else None, inside)
+
+    def complete_chunks(self) -> Iterator[CodedChunk]:
+        """The same; a value that is missing and no value of its own is an error."""
+        for chunk in self.chunks():
+            if chunk.unknown is not None:
+                i, j = np.argwhere(chunk.unknown)[0]
+                raise ValueError(
+                    f"{self.book.codes[j].label} is missing (Input X contains NaN, row {chunk.start + i}, counted from 0); "
+                    "complete rows are needed here: impute fills them, score_samples scores what is there"
+                )
+            yield chunk
+
+    def give(self, columns: list[Column]) -> Any:
+        """As many rows in the same sort of table, pandas' index included."""
+        given = self.table.format.give_columns(columns, self.book.taken)
+        return self.table.with_index(given)

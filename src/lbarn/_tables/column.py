@@ -1,0 +1,212 @@
+"""One column of a user's table in a plain form, and back: numbers, points in time as whole numbers, or strings."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+__all__ = ["Column", "arrow_type", "as_column", "plain_array"]
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """``values`` are floats or whole numbers, or an Arrow array of strings; what is ``missing`` has any value.
+
+    ``type`` is the Arrow type that the values came in; if they were ``written`` as strings, the type that these tell. A column of
+    categories has their names, in order.
+    """
+
+    sort: str  # "boolean", "number", "time" or "string"
+    values: Any
+    missing: NDArray[np.bool_]
+    type: pa.DataType
+    categories: tuple[str, ...] | None = None
+    ordered: bool = False
+    written: bool = False
+
+    def __len__(self) -> int:
+        return len(self.missing)
+
+    def __add__(self, below: Column) -> Column:
+        """The rows of both; what was read as another sort of column is read as strings."""
+        above = self
+        if above.sort != below.sort or above.type != below.type:
+            if not above.missing.all() and not below.missing.all():
+                if {above.sort, below.sort} <= {"number", "boolean"}:
+                    above, below = (replace(own, sort="number", type=self.type) for own in (above, below))
+                else:
+                    above, below = (Column("string", own.texts(), own.missing, pa.string()) for own in (above, below))
+            elif below.missing.all():
+                below = replace(above.take(np.zeros(len(below), np.intp)), missing=below.missing)
+            else:
+                above = replace(below.take(np.zeros(len(above), np.intp)), missing=above.missing)
+        if isinstance(above.values, np.ndarray):
+            values: Any = np.concatenate([above.values, below.values])
+        else:
+            values = pa.concat_arrays([above.values, below.values])
+        return replace(above, values=values, missing=np.concatenate([above.missing, below.missing]))
+
+    def take(self, rows: NDArray[np.intp] | slice) -> Column:
+        if isinstance(rows, slice):
+            rows = np.arange(len(self))[rows]
+        values = self.values[rows] if isinstance(self.values, np.ndarray) else self.values.take(pa.array(rows))
+        return replace(self, values=values, missing=self.missing[rows])
+
+    def blank(self, n: int) -> Column:
+        """A column of the same type with so many empty cells."""
+        values = np.zeros(n, self.values.dtype) if isinstance(self.values, np.ndarray) else pa.nulls(n, pa.string())
+        return replace(self, values=values, missing=np.ones(n, np.bool_))
+
+    def texts(self) -> pa.Array:
+        """The values as strings, null where they are missing."""
+        return self._strings() if self.sort == "string" else _as_texts(self.arrow())
+
+    def _strings(self) -> pa.Array:
+        if self.values.null_count == np.count_nonzero(self.missing):
+            return self.values
+        return pc.if_else(pa.array(self.missing), pa.scalar(None, pa.string()), self.values)
+
+    def arrow(self) -> pa.Array:
+        """The values in the type that they came in."""
+        return _as_texts(self._arrow()) if self.written else self._arrow()
+
+    def _arrow(self) -> pa.Array:
+        if self.sort == "string":
+            return self._strings().cast(self.type)
+        if self.sort == "time":
+            return pa.array(self.values, pa.int64(), mask=self.missing).cast(_integers_of(self.type)).cast(self.type)
+        if self.sort == "boolean":
+            return pa.array(self.values.astype(bool), mask=self.missing)
+        return _numbers(self.values, self.missing, self.type)
+
+    def with_values(self, values: Any, missing: NDArray[np.bool_]) -> Column:
+        return replace(self, values=values, missing=missing)
+
+
+def _numbers(values: NDArray[Any], missing: NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_integer(kind) and values.dtype.kind == "f":
+        values = np.where(missing, 0, np.rint(values)).astype(np.int64)
+    if pa.types.is_decimal(kind):
+        return pa.array(np.where(missing, 0, values), mask=missing).cast(kind, safe=False)
+    return pa.array(values, mask=missing).cast(kind, safe=False)
+
+
+def _integers_of(kind: pa.DataType) -> pa.DataType:
+    return pa.int32() if pa.types.is_date32(kind) or pa.types.is_time32(kind) else pa.int64()
+
+
+def _as_texts(array: pa.Array) -> pa.Array:
+    if pa.types.is_floating(array.type):
+        return pa.array(
+            [None if value is None else f"{value!r}".removesuffix(".0") for value in array.to_pylist()], pa.string()
+        )
+    return array.cast(pa.string())
+
+
+def as_column(series: nw.Series[Any], label: str) -> Column:
+    """A column of a table of any library."""
+    dtype = series.dtype
+    if dtype == nw.Unknown or dtype == nw.Object:
+        return _of_objects(series.to_numpy(), label)
+    try:
+        array = series.to_arrow()
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return _of_objects(series.to_numpy(), label)
+    return of_arrow(array, label, ordered=_is_ordered(series))
+
+
+def _is_ordered(series: nw.Series[Any]) -> bool:
+    if series.dtype == nw.Enum:
+        return True
+    native = getattr(series.to_native(), "dtype", None)
+    return bool(getattr(native, "ordered", False))
+
+
+def of_arrow(array: Any, label: str, *, ordered: bool = False) -> Column:
+    """An Arrow array in plain form."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return _of_categories(array, label, ordered)
+    missing = np.asarray(array.is_null(nan_is_null=True))
+    if pa.types.is_null(kind):
+        return Column("number", np.zeros(len(array)), missing, pa.float64())
+    if pa.types.is_boolean(kind):
+        return Column("boolean", np.asarray(array.fill_null(False)).astype(np.int64), missing, kind)
+    if pa.types.is_integer(kind):
+        values = np.asarray(array.fill_null(0))
+        whole = values.dtype != np.uint64 or not len(values) or values.max() < 2**63
+        return Column("number", values.astype(np.int64 if whole else np.float64), missing, kind)
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        floats = np.asarray(array.cast(pa.float64()).fill_null(0.0)).astype(np.float64)
+        if np.isinf(floats).any():
+            row = int(np.flatnonzero(np.isinf(floats))[0])
+            raise ValueError(
+                f"{label} holds {floats[row]} (Input X contains infinity, row {row}, counted from 0); use a finite number, or "
+                "leave the cell empty"
+            )
+        return Column("number", np.where(missing, 0.0, floats), missing, kind)
+    if pa.types.is_temporal(kind):
+        whole_numbers = array.cast(_integers_of(kind)).cast(pa.int64()).fill_null(0)
+        return Column("time", np.asarray(whole_numbers).astype(np.int64), missing, kind)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return Column(
+            "string", array.cast(pa.string()), missing, pa.string() if pa.types.is_string_view(kind) else kind
+        )
+    raise ValueError(f"{label} is of type {kind}; LBARN takes numbers, booleans, strings, categories and dates")
+
+
+def _of_categories(array: pa.DictionaryArray, label: str, ordered: bool) -> Column:
+    levels = _as_texts(array.dictionary)
+    texts = levels.take(array.indices)
+    missing = np.asarray(texts.is_null())
+    categories = tuple(levels.to_pylist())
+    return Column("string", texts, missing, array.dictionary.type, categories, ordered or array.type.ordered)
+
+
+def _of_objects(values: NDArray[Any], label: str) -> Column:
+    """Python objects of any type: as Arrow sees them, or as strings if they are of several types."""
+    try:
+        return of_arrow(pa.array(values, from_pandas=True), label)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        texts = [None if value is None or value != value else str(value) for value in values.tolist()]
+        return of_arrow(pa.array(texts, pa.string()), label)
+
+
+def plain_array(values: NDArray[Any], label: str) -> Column:
+    """A column of a NumPy array."""
+    if values.dtype.kind == "O":
+        return _of_objects(values, label)
+    if values.dtype.kind in "biu":
+        return of_arrow(pa.array(values), label)
+    return of_arrow(pa.array(np.asarray(values, np.float64) if values.dtype.kind == "f" else values), label)
+
+
+_TYPES = {
+    str(kind): kind
+    for kind in (
+        *(pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+        *(pa.float16(), pa.float32(), pa.float64(), pa.string(), pa.large_string(), pa.date32(), pa.date64()),
+        *(pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")),
+        *(kind(unit) for kind in (pa.timestamp, pa.duration) for unit in ("s", "ms", "us", "ns")),
+    )
+}
+
+
+def arrow_type(name: str) -> pa.DataType:
+    """The type that prints as ``name``; a ValueError if there is none of ours."""
+    if name in _TYPES:
+        return _TYPES[name]
+    if match := re.fullmatch(r"timestamp\[(s|ms|us|ns), tz=([\w/+:-]{1,64})\]", name):
+        return pa.timestamp(match[1], match[2])
+    if match := re.fullmatch(r"decimal128\((\d{1,2}), (-?\d{1,2})\)", name):
+        return pa.decimal128(int(match[1]), int(match[2]))
+    raise ValueError(f"{name!r} is not a type of column that lbarn knows")
