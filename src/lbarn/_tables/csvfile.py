@@ -19,7 +19,7 @@ import pyarrow.csv as pacsv
 
 from lbarn.errors import TableFileError
 
-__all__ = ["MISSING", "CSVSource", "is_number"]
+__all__ = ["MISSING", "CSVSource", "is_number", "numbers_or_text"]
 
 MISSING = ("", "?", "na", "n/a", "#n/a", "<na>", "nan", "null", "none")  # in any case: cells without a value
 _WORDS = {"true": "1", "false": "0"}
@@ -62,8 +62,11 @@ class CSVSource:
     def close(self) -> None:
         self._stream.close()
 
-    def batches(self, columns: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """The rows, in order, of these columns, each named by its position: uint8 where a byte will do, else float64."""
+    def batches(self, columns: Sequence[int], *, as_text: bool = False) -> Iterator[pa.RecordBatch]:
+        """The rows, in order, of these columns, each named by its position: uint8 where a byte will do, else float64.
+
+        With ``as_text``, cells are the strings that they are in the file, and null if missing.
+        """
         labels = [str(j) for j in columns]
         null_values = {form for word in MISSING for form in (word, word.upper(), word.title(), word.capitalize())}
         read = pacsv.ReadOptions(
@@ -95,7 +98,7 @@ class CSVSource:
                     continue
                 raise self._parse_error(error, bad, n_rows) from None
             for batch in table.to_batches():
-                yield self._numbers(batch, n_rows)
+                yield batch if as_text else self._numbers(batch, n_rows)
                 n_rows += batch.num_rows
         if n_rows == 0:
             raise TableFileError(f"{self._name}: has a header, but no rows")
@@ -270,6 +273,14 @@ def _numbers(cells: pa.Array, delimiter: str) -> pa.Array:
         return numbers.cast(pa.uint8())
     except pa.ArrowInvalid:  # with a fraction, negative, or large
         return numbers
+
+
+def numbers_or_text(cells: pa.Array, delimiter: str) -> pa.Array:
+    """A whole column of strings as numbers if all of them are, else as they are."""
+    try:
+        return _numbers(cells, delimiter)
+    except _NotANumberError:
+        return cells
 
 
 def _casts(word: pa.Scalar) -> bool:

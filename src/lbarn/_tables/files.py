@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from lbarn._engine.bits import MAX_COLUMNS, MAX_ROWS
-from lbarn._tables.csvfile import CSVSource
+from lbarn._tables.csvfile import CSVSource, numbers_or_text
 from lbarn._tables.table import UNNAMED
 from lbarn.errors import TableFileError
 
@@ -96,6 +96,7 @@ def open_table(
     part: str = "test",
     columns: Sequence[str] | None = None,
     drop: Sequence[str] = (),
+    any_cells: bool = False,
 ) -> TableFile:
     """Open a file, "-" (CSV from standard input), or a known data set: "dataset:NAME", "dataset:NAME/PART".
 
@@ -114,6 +115,8 @@ def open_table(
         If the file has names, columns with other ones are left out, with a note.
     drop : sequence of str
         The columns to leave out.
+    any_cells : bool, default=False
+        Whether columns of CSV may hold anything: those that are not all numbers are read as strings.
 
     Examples
     --------
@@ -128,7 +131,7 @@ def open_table(
     """
     wanted = _Wanted(columns, tuple(drop))
     if name == "-":
-        return _CSV("standard input", sys.stdin.buffer, wanted, header, None)
+        return _CSV("standard input", sys.stdin.buffer, wanted, header, None, any_cells=any_cells)
     if name.startswith("dataset:"):
         return _Array(name, _dataset(name, part), wanted)
     path = Path(name)
@@ -144,7 +147,7 @@ def open_table(
             return _Array(name, _libsvm(name, n_columns), wanted)
         with ExitStack() as stack:
             file = stack.enter_context(open(path, "rb"))
-            table = _CSV(name, file, wanted, header, "\t" if ".tsv" in ending else None, path)
+            table = _CSV(name, file, wanted, header, "\t" if ".tsv" in ending else None, path, any_cells)
             stack.pop_all()  # the table closes it
             return table
     except FileNotFoundError:
@@ -300,7 +303,9 @@ class _CSV(_Arrow):
         header: bool | None,
         delimiter: str | None,
         path: Path | None = None,
+        any_cells: bool = False,
     ) -> None:
+        self._any_cells = any_cells
         self._source = source = CSVSource(name, stream, header=header, delimiter=delimiter)
         super().__init__(name, source.names, source.n_columns)
         self._positions = wanted.positions(self, source.names, source.n_columns, range(source.index))
@@ -312,7 +317,15 @@ class _CSV(_Arrow):
         self._path = path
 
     def _record_batches(self) -> Iterator[pa.RecordBatch]:
-        return self._source.batches(self._positions)
+        return self._source.batches(self._positions, as_text=self._any_cells)
+
+    def read(self) -> Rows:
+        table = super().read()
+        if not self._any_cells:
+            return table
+        assert isinstance(table, pa.Table)
+        columns = [numbers_or_text(column.combine_chunks(), self._source.delimiter) for column in table.columns]
+        return pa.Table.from_arrays(columns, schema=None, names=table.schema.names, metadata=table.schema.metadata)
 
     def expected_rows(self) -> int | None:
         if self._path is None or not self._path.is_file() or self._path.suffix == ".gz":
