@@ -68,6 +68,16 @@ class Mixture:
             mixed += np.exp(joint - total)[:, None] * (surprise - mixed)
         return mixed
 
+    def predictions(self, rows: Cells) -> list[Floats]:
+        """The members', each weighted by P(member | x)."""
+        joint = [
+            log_weight - network.surprise(rows).sum(axis=1)
+            for network, log_weight in zip(self.networks, np.log(self.weights))
+        ]
+        shares = softmax(np.stack(joint), axis=0)[:, :, None]
+        each = [network.predictions(rows) for network in self.networks]
+        return [sum(share * own[j] for share, own in zip(shares, each)) for j in range(self.n_columns)]
+
     def last_column(self, rows: Cells, n_jobs: int | None = None) -> Floats:
         """As :meth:`Network.last_column`, if all networks have the same one."""
         joint, parts = [], []

@@ -105,6 +105,9 @@ class Distribution(Protocol):
     def surprise(self, rows: Cells, n_jobs: int | None = None) -> Floats:
         """How unexpected every value is, in nats, shape (n, D)."""
 
+    def predictions(self, rows: Cells) -> list[Floats]:
+        """For every column, P of its cells given those before it in the order, (n, cells), whatever it holds itself."""
+
     def draw(self, n: int, random: np.random.RandomState, n_jobs: int | None = None) -> Cells:
         """New rows, shape (n, D)."""
 
@@ -256,6 +259,11 @@ class Network:
             for start in range(0, len(rows), step)
         )
         return np.concatenate(parts)
+
+    def predictions(self, rows: Cells) -> list[Floats]:
+        """For every column, P of its cells given those before it in the order, (n, cells), whatever it holds itself."""
+        packed = self.ordered_layout.pack(rows[:, self.order]).rows
+        return [np.exp(self.nodes.cell_log_p(int(k), packed)) for k in self.position]
 
     # ------------------------------------------------------------------ new rows
 

@@ -95,6 +95,28 @@ class ColumnCode(ABC):
         column = self.plain.with_values(values, gone)
         return self.encode(column)[1], column
 
+    @cached_property
+    def entropy_inside(self) -> Floats:
+        """The mean of -log p of a value inside every cell, by the law in it; 0 outside the range."""
+        found = np.zeros(self.n_cells)
+        for cell in range(self.n_cells):
+            if self.has_choice(cell):
+                chances, n_last = self.choices(cell)
+                found[cell] = chances[-1] * np.log(n_last) - np.sum(chances * np.log(np.maximum(chances, 1e-300)))
+        return found
+
+    def shown(self, column: Column) -> list[Any]:
+        """Values as Python has them, for people: numbers, booleans and strings, None for what is missing."""
+        if self.plain.sort == "string" or isinstance(self, CategoricalCode):
+            return column.texts().to_pylist()
+        own = self.conform(column)
+        if self.plain.sort == "time":
+            times = replace(own, type=self.plain.type).arrow().to_pylist()
+            return [None if time is None else str(time).removesuffix(" 00:00:00") for time in times]
+        kind = bool if self.plain.sort == "boolean" else None
+        values = [kind(value) if kind else value for value in own.values.tolist()]
+        return [None if gone else value for gone, value in zip(column.missing, values)]
+
     # Inside a cell, for whoever codes values without loss: a value is one of the cell's symbols, the last of which may stand
     # for many, told apart by an offset.
 
@@ -759,6 +781,12 @@ class ContinuousCode(_NumericCode):
     @cached_property
     def _ordinals(self) -> NDArray[np.int64]:
         return _ordinals(self.edges)
+
+    @cached_property
+    def entropy_inside(self) -> Floats:
+        found = np.zeros(self.n_cells)
+        found[self._first : -1] = np.log(self._widths)
+        return found
 
     def has_choice(self, cell: int) -> bool:
         own = cell - self._first

@@ -186,11 +186,20 @@ class Table:
         for start, values, missing in self.chunks():
             if missing is not None:
                 i, j = np.argwhere(missing)[0]
-                raise ValueError(
-                    f"{self.format.label(j)} is missing (Input X contains NaN, row {start + i}, counted from 0); complete "
-                    "rows are needed here: impute fills them, score_samples scores what is there"
-                )
+                raise self._missing(j, start + i)
             yield start, values
+
+    def refuse_missing(self) -> None:
+        """Raise an error if any value is missing."""
+        for j, column in enumerate(self.columns()):
+            if column.missing.any():
+                raise self._missing(j, int(column.missing.argmax()))
+
+    def _missing(self, j: int, row: int) -> ValueError:
+        return ValueError(
+            f"{self.format.label(j)} is missing (Input X contains NaN, row {row}, counted from 0); complete rows are needed "
+            "here: impute fills them, score_samples scores what is there"
+        )
 
     def complete(self) -> Bits:
         """All rows at once; a missing value is an error."""
