@@ -113,9 +113,23 @@ class ColumnCode(ABC):
         if self.plain.sort == "time":
             times = replace(own, type=self.plain.type).arrow().to_pylist()
             return [None if time is None else str(time).removesuffix(" 00:00:00") for time in times]
-        kind = bool if self.plain.sort == "boolean" else None
-        values = [kind(value) if kind else value for value in own.values.tolist()]
+        values = own.values.tolist()
+        if self.plain.sort == "boolean":
+            values = [bool(value) for value in values]
+        elif pa.types.is_integer(self.plain.type):
+            values = [round(value) if float(value).is_integer() else value for value in values]
         return [None if gone else value for gone, value in zip(column.missing, values)]
+
+    def told_bit(self, bit: int) -> tuple[str, str]:
+        """What it says of a value that a bit of it is 1, and 0, for people."""
+        low, high = int(self.tree.ones_low[bit]), int(self.tree.ones_high[bit])
+        if self.missing and low == 1 and high == self.n_cells:
+            return "is there", "is empty"
+        return self._told_cells(low, high)
+
+    @abstractmethod
+    def _told_cells(self, low: int, high: int) -> tuple[str, str]:
+        """What it says of a value to be in these cells, and in the others."""
 
     # Inside a cell, for whoever codes values without loss: a value is one of the cell's symbols, the last of which may stand
     # for many, told apart by an offset.
@@ -275,6 +289,9 @@ class BinaryCode(ColumnCode):
     def peaks(self) -> tuple[Floats, Column]:
         return self._peaks_at(np.maximum(np.arange(self.n_cells) - int(self.missing), 0))
 
+    def _told_cells(self, low: int, high: int) -> tuple[str, str]:
+        return "= 1", "= 0"
+
     def to_parts(self) -> tuple[dict[str, Any], Tensors]:
         return self._head(), {"mass": self.mass}
 
@@ -328,7 +345,7 @@ class CategoricalCode(ColumnCode):
             cell_mass[first + cell] = mass[k] if k >= 0 else mass[rare].sum()
         if missing:
             cell_mass[0] = column.missing.sum() if weight is None else weight[column.missing].sum()
-        plain = column.take(slice(0, 0))
+        plain = replace(column.take(slice(0, 0)), sort="string", values=pa.array([], pa.string()))
         own = tuple(nodes), tuple(levels), tuple(order), tuple(rare), mass[rare]
         return cls(label, plain, missing, share_missing, cell_mass, *own)
 
@@ -382,6 +399,20 @@ class CategoricalCode(ColumnCode):
             p = self.rare_mass + 0.5
             codes[shared] = np.array(self.rare)[rng.choice(len(p), len(shared), p=p / p.sum())]
         return pa.array(self.levels, pa.string()).take(pa.array(codes))
+
+    def _told_cells(self, low: int, high: int) -> tuple[str, str]:
+        first = 1 + int(self.missing)
+        own = [self.order[cell - first] for cell in range(max(low, first), high)]
+        rest = [k for k in self.order if k not in own]
+        if len(own) > len(rest) > 0:
+            return self._told_cells_of(rest)[::-1]
+        return self._told_cells_of(own)
+
+    def _told_cells_of(self, cells: list[int]) -> tuple[str, str]:
+        levels = [repr(self.levels[k]) if k >= 0 else f"one of {len(self.rare)} rare levels" for k in cells]
+        told = levels[0] if len(levels) == 1 else f"one of {', '.join(levels[:4])}"
+        told += f" and {len(levels) - 4} more" if len(levels) > 4 else ""
+        return f"is {told}", f"is not {told}"
 
     @cached_property
     def peaks(self) -> tuple[Floats, Column]:
@@ -496,6 +527,14 @@ class _NumericCode(ColumnCode):
     @cached_property
     def peaks(self) -> tuple[Floats, Column]:
         return self._peaks_at(self._likeliest())
+
+    def _told_cells(self, low: int, high: int) -> tuple[str, str]:
+        if low >= self.n_cells - 1:
+            (most,) = self.shown(self.column(self.ends[1][-2:-1]))
+            return f"> {most}", f"<= {most}"
+        (least,) = self.shown(self.column(self.ends[0][low : low + 1]))
+        least = f"{least:.6g}" if isinstance(least, float) else least
+        return f">= {least}", f"< {least}"
 
     @abstractmethod
     def _likeliest(self) -> Any:
