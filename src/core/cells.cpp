@@ -108,10 +108,12 @@ CellPredictors::CellPredictors(const CellColumns& source, size_t position) {
         bits_.push_back({at, head});
         head = static_cast<uint32_t>(bits_.size() - 1);
       } else {
-        intervals_.push_back({lo == 0 ? total_slot() : columns[k].slot(lo), columns[k].slot(hi), at, true});
+        const uint32_t from = lo == 0 ? total_slot() : columns[k].slot(lo);
+        intervals_.push_back({from, columns[k].slot(hi), at, true});
       }
     }
   }
+  for (const Column& column : columns) lowest_.push_back(source.first[column.source]);
   keep(nullptr);
 }
 
@@ -182,6 +184,7 @@ void CellPredictors::keep(const std::vector<uint8_t>* kept) {
       allowed_[r].lane[lane] = -1;
     }
   for (Interval& interval : intervals_) interval.kept = !kept || (*kept)[interval.position];
+  all_allowed_ = !kept && intervals_.empty();
 }
 
 void CellPredictors::add(const Kernels& kernels, const uint32_t* index, size_t count, const uint64_t* values,
@@ -218,7 +221,23 @@ void CellPredictors::divide(const Kernels& kernels, CellRow* fresh, const Node& 
   add_totals(rest);
 }
 
+void CellPredictors::subtract(const Kernels& kernels, CellRow* fresh, const Node& rest, double l2,
+                              CellScores* scores) const {
+  kernels.subtract_cells(chunks_.data(), chunks_.size(), allowed_.data(), fresh, rest.sums, node_of(rest, l2), scores);
+  add_totals(rest);
+}
+
 namespace {
+
+// Whatever is as good as the best in double precision is at least this in single precision.
+int32_t nearly_as_good(int32_t largest, double l2) {
+  float score;
+  std::memcpy(&score, &largest, sizeof score);
+  score *= kNearlyOne;
+  int32_t nearly;
+  std::memcpy(&nearly, &score, sizeof nearly);
+  return l2 > kLargestL2 ? 0 : nearly;
+}
 
 // The best of the splits that it is shown; of equals, that with the lowest position.
 class Search {
@@ -238,7 +257,7 @@ class Search {
       best_ = {last_score_, position, sum};
   }
 
-  CellSplit found() const { return best_.score > 0.0 ? best_ : CellSplit{}; }
+  const CellSplit& found() const { return best_; }
 
  private:
   const CellPredictors::Node& node_;
@@ -250,17 +269,60 @@ class Search {
 
 }  // namespace
 
+CellSplit CellPredictors::best_of_few(const Kernels& kernels, const Node& node, const uint32_t* index, size_t count,
+                                      const uint64_t* values, double l2, Few& few) const {
+  const size_t width = (columns_ + 15) / 16 * 16, rows = (count + 3) / 4 * 4;
+  if (few.slots.empty()) {
+    few.slots.resize(kFewRows * width);  // columns that are none have one cell
+    few.g_sums.resize(kFewRows * width);
+    few.h_sums.resize(kFewRows * width);
+    few.scores.resize(kFewRows * width);
+    few.g.resize(kFewRows);
+    few.h.resize(kFewRows);
+  }
+  for (size_t i = 0; i < rows; ++i) {  // those that are too many repeat the last, and add nothing
+    const size_t row = index[std::min(i, count - 1)];
+    std::memcpy(few.slots.data() + i * width, slots16_.data() + row * columns_, columns_ * sizeof(uint16_t));
+    few.g[i] = static_cast<int16_t>(i < count ? g_of(values[row]) : 0);
+    few.h[i] = static_cast<int16_t>(i < count ? h_of(values[row]) : 0);
+  }
+  const int32_t largest = kernels.score_few({rows, width, few.slots.data(), few.g.data(), few.h.data(),
+                                             few.g_sums.data(), few.h_sums.data(), few.scores.data()},
+                                            node_of(node, l2));
+  const int32_t nearly = std::max(nearly_as_good(largest, l2), 1);
+
+  Search search(node, l2);
+  for (size_t e = 0; e < count * width && largest > 0; ++e) {
+    if (e % 16 == 0) {  // most runs have none
+      int any = 0;
+      for (size_t k = e; k < e + 16; ++k) any |= few.scores[k] >= nearly;
+      if (!any) {
+        e += 15;
+        continue;
+      }
+    }
+    if (few.scores[e] < nearly) continue;
+    const size_t c = e % width;
+    const uint64_t sum = packed_sum(few.g_sums[e], few.h_sums[e]);
+    if (sum == search.found().sum && lowest_[c] > search.found().position) continue;
+    // All bits that start between the next lower row's cell and this one's are equal here.
+    int32_t below = -1;
+    for (size_t j = 0; j < count; ++j) {
+      const int32_t slot = few.slots[j * width + c];
+      below = slot < few.slots[e] ? std::max(below, slot) : below;
+    }
+    uint32_t position = kNone;
+    for (int32_t slot = few.slots[e]; slot > below; slot -= static_cast<int32_t>(kCellLanes))
+      position = std::min(position, position_[static_cast<size_t>(slot)]);
+    search.show(sum, position);
+  }
+  return search.found();
+}
+
 CellSplit CellPredictors::best(const Node& node, const CellScores* scores, double l2) const {
   int32_t largest = 0;
   for (const int32_t score : scores[chunks_.size()].lane) largest = std::max(largest, score);
-  // Whatever is as good as the best in double precision is nearly so in single precision.
-  float score;
-  std::memcpy(&score, &largest, sizeof score);
-  score *= kNearlyOne;
-  int32_t nearly;
-  std::memcpy(&nearly, &score, sizeof nearly);
-  if (l2 > kLargestL2) nearly = 0;
-
+  const int32_t nearly = nearly_as_good(largest, l2);
   Search search(node, l2);
   const uint64_t* sums = node.sums->sum;
   for (size_t c = 0; c < chunks_.size() && largest > 0; ++c)

@@ -59,8 +59,24 @@ class CellPredictors {
               CellScores* own_scores, CellScores* rest_scores) const;
   size_t scores() const { return chunks_.size() + 1; }
 
+  void subtract(const Kernels& kernels, CellRow* fresh, const Node& rest, double l2, CellScores* scores) const;
+
   // The best split of a node that has been summed.
   CellSplit best(const Node& node, const CellScores* scores, double l2) const;
+
+  // Room for the few rows of a node.
+  struct Few {
+    std::vector<int16_t> slots, g, h, g_sums, h_sums;
+    std::vector<int32_t> scores;
+  };
+  // Whether nodes of at most kFewRows need no sums, where no value of a row exceeds `largest`.
+  bool few_need_no_sums(int32_t largest) const {
+    return all_allowed_ && slots32_.empty() && total_slot() <= INT16_MAX &&
+           largest * static_cast<int32_t>(kFewRows) <= INT16_MAX;
+  }
+  // The best split of such a node, which has no sums.
+  CellSplit best_of_few(const Kernels& kernels, const Node& node, const uint32_t* index, size_t count,
+                        const uint64_t* values, double l2, Few& few) const;
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -93,11 +109,13 @@ class CellPredictors {
   std::vector<uint8_t> covered_;
   std::vector<uint16_t> slots16_;  // row by row, one for each column; or the others, where 16 bits are too few
   std::vector<uint32_t> slots32_;
+  std::vector<uint32_t> lowest_;  // the position of each column's first bit
   std::vector<CellChunk> chunks_;
   std::vector<Bit> bits_;
   std::vector<uint32_t> head_;      // by slot, the first of its bits
   std::vector<uint32_t> position_;  // by slot, of the bit that a tree may split on
   std::vector<CellScores> allowed_;
+  bool all_allowed_ = true;          // every cell but the lowest of a column starts a bit
   std::vector<Interval> intervals_;  // those that do not reach up to the last cell
 };
 

@@ -85,6 +85,18 @@ struct CellNode {
 struct alignas(32) CellScores {
   int32_t lane[kCellLanes];
 };
+// A few rows, whose splits are found without sums over cells: a bit that starts at a row's cell has a sum over the rows
+// with cells that are no lower. `columns` is a multiple of 16 and `rows` of 4. Slots of a column are ordered as its
+// cells; they are below 2^15, and sums fit 16 bits.
+constexpr size_t kFewRows = 32;
+struct FewRows {
+  size_t rows, columns;
+  const int16_t* slots;  // rows x columns
+  const int16_t *g, *h;
+  int16_t *g_sums, *h_sums;  // rows x columns
+  int32_t* scores;           // as above
+};
+
 // The column in a row of cells that each lane of the scores belongs to.
 constexpr size_t kColumnOfLane[kCellLanes] = {0, 1, 4, 5, 2, 3, 6, 7};
 
@@ -150,6 +162,13 @@ struct Kernels {
   void (*divide_cells)(const CellChunk* chunks, size_t count, const CellScores* allowed, CellRow* fresh, CellRow* own,
                        CellRow* rest, const CellNode& own_node, const CellNode& rest_node, CellScores* own_scores,
                        CellScores* rest_scores);
+
+  // The same with no `own`: nobody asks for it.
+  void (*subtract_cells)(const CellChunk* chunks, size_t count, const CellScores* allowed, CellRow* fresh,
+                         CellRow* rest, const CellNode& node, CellScores* scores);
+
+  // Sums and scores of a few rows, and the best score.
+  int32_t (*score_few)(const FewRows& few, const CellNode& node);
 
   // zeros = mask & ~column in place, ones = mask & column; the number of rows in `ones`.
   size_t (*split_mask)(uint64_t* mask, const uint64_t* column, uint64_t* ones, size_t words);

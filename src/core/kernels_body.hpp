@@ -139,7 +139,7 @@ LBARN_TARGET LBARN_INLINE void score_cells(const SumVector& low, const SumVector
   best = bits > best ? bits : best;  // scores are not negative, so their bits are ordered as they are
 }
 
-template <bool kRest>
+template <bool kOwn, bool kRest>
 LBARN_TARGET LBARN_INLINE void scan_cells(const CellChunk* chunks, size_t count, const CellScores* allowed,
                                           CellRow* fresh, CellRow* own, CellRow* rest, const CellNode& own_node,
                                           const CellNode& rest_node, CellScores* own_scores, CellScores* rest_scores) {
@@ -152,7 +152,6 @@ LBARN_TARGET LBARN_INLINE void scan_cells(const CellChunk* chunks, size_t count,
     IntVector own_best = {}, rest_best = {};
     for (size_t r = chunks[c].first + chunks[c].rows; r-- > chunks[c].first;) {
       auto* f = reinterpret_cast<char*>(fresh + r);
-      auto* o = reinterpret_cast<char*>(own + r);
       SumVector x, y;
       std::memcpy(&x, f, kHalf);
       std::memcpy(&y, f + kHalf, kHalf);
@@ -160,9 +159,12 @@ LBARN_TARGET LBARN_INLINE void scan_cells(const CellChunk* chunks, size_t count,
       high += y;
       std::memcpy(f, &zero, kHalf);
       std::memcpy(f + kHalf, &zero, kHalf);
-      std::memcpy(o, &low, kHalf);
-      std::memcpy(o + kHalf, &high, kHalf);
-      score_cells(low, high, own_node, allowed[r], own_best);
+      if (kOwn) {
+        auto* o = reinterpret_cast<char*>(own + r);
+        std::memcpy(o, &low, kHalf);
+        std::memcpy(o + kHalf, &high, kHalf);
+        score_cells(low, high, own_node, allowed[r], own_best);
+      }
       if (kRest) {
         auto* p = reinterpret_cast<char*>(rest + r);
         std::memcpy(&x, p, kHalf);
@@ -174,26 +176,70 @@ LBARN_TARGET LBARN_INLINE void scan_cells(const CellChunk* chunks, size_t count,
         score_cells(x, y, rest_node, allowed[r], rest_best);
       }
     }
-    std::memcpy(own_scores + c, &own_best, sizeof own_best);
-    own_all = own_best > own_all ? own_best : own_all;
+    if (kOwn) {
+      std::memcpy(own_scores + c, &own_best, sizeof own_best);
+      own_all = own_best > own_all ? own_best : own_all;
+    }
     if (kRest) {
       std::memcpy(rest_scores + c, &rest_best, sizeof rest_best);
       rest_all = rest_best > rest_all ? rest_best : rest_all;
     }
   }
-  std::memcpy(own_scores + count, &own_all, sizeof own_all);
+  if (kOwn) std::memcpy(own_scores + count, &own_all, sizeof own_all);
   if (kRest) std::memcpy(rest_scores + count, &rest_all, sizeof rest_all);
 }
 
 LBARN_TARGET void sum_cells(const CellChunk* chunks, size_t count, const CellScores* allowed, CellRow* fresh,
                             CellRow* own, const CellNode& node, CellScores* scores) {
-  scan_cells<false>(chunks, count, allowed, fresh, own, nullptr, node, node, scores, nullptr);
+  scan_cells<true, false>(chunks, count, allowed, fresh, own, nullptr, node, node, scores, nullptr);
 }
 
 LBARN_TARGET void divide_cells(const CellChunk* chunks, size_t count, const CellScores* allowed, CellRow* fresh,
                                CellRow* own, CellRow* rest, const CellNode& own_node, const CellNode& rest_node,
                                CellScores* own_scores, CellScores* rest_scores) {
-  scan_cells<true>(chunks, count, allowed, fresh, own, rest, own_node, rest_node, own_scores, rest_scores);
+  scan_cells<true, true>(chunks, count, allowed, fresh, own, rest, own_node, rest_node, own_scores, rest_scores);
+}
+
+LBARN_TARGET void subtract_cells(const CellChunk* chunks, size_t count, const CellScores* allowed, CellRow* fresh,
+                                 CellRow* rest, const CellNode& node, CellScores* scores) {
+  scan_cells<false, true>(chunks, count, allowed, fresh, nullptr, rest, node, node, nullptr, scores);
+}
+
+typedef int16_t ShortVector __attribute__((vector_size(32)));
+
+LBARN_TARGET int32_t score_few(const FewRows& few, const CellNode& node) {
+  constexpr size_t kLanes = sizeof(ShortVector) / sizeof(int16_t), kTogether = 4;
+  for (size_t column = 0; column < few.columns; column += kLanes)
+    for (size_t i = 0; i < few.rows; i += kTogether) {
+      const size_t at = i * few.columns + column;
+      ShortVector from[kTogether], g[kTogether] = {}, h[kTogether] = {};
+      for (size_t k = 0; k < kTogether; ++k) std::memcpy(&from[k], few.slots + at + k * few.columns, sizeof from[k]);
+      for (size_t j = 0; j < few.rows; ++j) {
+        ShortVector slot;
+        std::memcpy(&slot, few.slots + j * few.columns + column, sizeof slot);
+        for (size_t k = 0; k < kTogether; ++k) {
+          const ShortVector inside = slot >= from[k];
+          g[k] += inside & few.g[j];
+          h[k] += inside & few.h[j];
+        }
+      }
+      for (size_t k = 0; k < kTogether; ++k) {
+        std::memcpy(few.g_sums + at + k * few.columns, &g[k], sizeof g[k]);
+        std::memcpy(few.h_sums + at + k * few.columns, &h[k], sizeof h[k]);
+      }
+    }
+  for (size_t e = 0; e < few.rows * few.columns; ++e) {
+    const int32_t g1 = few.g_sums[e], h1 = few.h_sums[e], g0 = node.g - g1, h0 = node.h - h1;
+    const auto fg0 = static_cast<float>(g0), fg1 = static_cast<float>(g1);
+    const float a = static_cast<float>(h0) + node.l2, b = static_cast<float>(h1) + node.l2;
+    const float score = (fg0 * fg0 * b + fg1 * fg1 * a) / (a * b);
+    int32_t bits;
+    std::memcpy(&bits, &score, sizeof bits);
+    few.scores[e] = (h0 > 0) & (h1 > 0) ? bits : 0;
+  }
+  int32_t best = 0;
+  for (size_t e = 0; e < few.rows * few.columns; ++e) best = std::max(best, few.scores[e]);
+  return best;
 }
 
 LBARN_TARGET size_t split_mask(uint64_t* mask, const uint64_t* column, uint64_t* ones, size_t words) {
@@ -481,10 +527,10 @@ LBARN_TARGET void transpose_block(BitBlock& block) {
   swap_halves<1>(block, 0x5555555555555555ULL);
 }
 
-constexpr Kernels kKernels = {Isa::kName,          histogram,     best_split,   add_cells<uint16_t>,
-                              add_cells<uint32_t>, sum_cells,     divide_cells, split_mask,
-                              list_rows,           assign_leaves, sum_leaves,   advance,
-                              advance_score,       quantise,      add_trees,    transpose_block};
+constexpr Kernels kKernels = {
+    Isa::kName,     histogram, best_split, add_cells<uint16_t>, add_cells<uint32_t>, sum_cells,  divide_cells,
+    subtract_cells, score_few, split_mask, list_rows,           assign_leaves,       sum_leaves, advance,
+    advance_score,  quantise,  add_trees,  transpose_block};
 
 }  // namespace
 }  // namespace lbarn

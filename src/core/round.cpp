@@ -86,6 +86,7 @@ void Round::grow(Walker& training, const RoundSummary& summary, RoundKey key) {
   quantised.totals = kernels_.quantise(training.columns().rows, training.g(), h, summary.max_g, max_h, quantiser_,
                                        plane_data, active_.data());
   quantised.active = active_.data();
+  quantised.largest = quantiser_.h_levels;
   if (!cells_.empty()) {
     combine_digits(training.columns().rows);
     quantised.values = values_.data();
