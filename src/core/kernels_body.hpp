@@ -116,11 +116,11 @@ typedef float FloatVector __attribute__((vector_size(32)));
 
 // Scores in single precision of one row of cells, in two halves: within 2^-19 of what they are.
 LBARN_TARGET LBARN_INLINE void score_cells(const SumVector& low, const SumVector& high, const CellNode& node,
-                                           const CellScores& allowed, IntVector& best) {
-  IntVector a, b, mask;
+                                           const CellScores& position, IntVector& best) {
+  IntVector a, b, at;
   std::memcpy(&a, &low, sizeof a);
   std::memcpy(&b, &high, sizeof b);
-  std::memcpy(&mask, &allowed, sizeof mask);
+  std::memcpy(&at, &position, sizeof at);
 #if defined(__clang__)
   const IntVector h1 = __builtin_shufflevector(a, b, 0, 2, 8, 10, 4, 6, 12, 14);
   const IntVector g1 = __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15);
@@ -135,12 +135,12 @@ LBARN_TARGET LBARN_INLINE void score_cells(const SumVector& low, const SumVector
   const FloatVector score = (fg0 * fg0 * fb + fg1 * fg1 * fa) / (fa * fb);
   IntVector bits;
   std::memcpy(&bits, &score, sizeof bits);
-  bits &= mask & (h0 > 0) & (h1 > 0);
+  bits &= (at > -1) & (h0 > 0) & (h1 > 0);
   best = bits > best ? bits : best;  // scores are not negative, so their bits are ordered as they are
 }
 
 template <bool kOwn, bool kRest>
-LBARN_TARGET LBARN_INLINE void scan_cells(const CellChunk* chunks, size_t count, const CellScores* allowed,
+LBARN_TARGET LBARN_INLINE void scan_cells(const CellChunk* chunks, size_t count, const CellScores* positions,
                                           CellRow* fresh, CellRow* own, CellRow* rest, const CellNode& own_node,
                                           const CellNode& rest_node, CellScores* own_scores, CellScores* rest_scores) {
   constexpr size_t kHalf = sizeof(SumVector);
@@ -163,7 +163,7 @@ LBARN_TARGET LBARN_INLINE void scan_cells(const CellChunk* chunks, size_t count,
         auto* o = reinterpret_cast<char*>(own + r);
         std::memcpy(o, &low, kHalf);
         std::memcpy(o + kHalf, &high, kHalf);
-        score_cells(low, high, own_node, allowed[r], own_best);
+        score_cells(low, high, own_node, positions[r], own_best);
       }
       if (kRest) {
         auto* p = reinterpret_cast<char*>(rest + r);
@@ -173,7 +173,7 @@ LBARN_TARGET LBARN_INLINE void scan_cells(const CellChunk* chunks, size_t count,
         y -= high;
         std::memcpy(p, &x, kHalf);
         std::memcpy(p + kHalf, &y, kHalf);
-        score_cells(x, y, rest_node, allowed[r], rest_best);
+        score_cells(x, y, rest_node, positions[r], rest_best);
       }
     }
     if (kOwn) {
@@ -189,20 +189,20 @@ LBARN_TARGET LBARN_INLINE void scan_cells(const CellChunk* chunks, size_t count,
   if (kRest) std::memcpy(rest_scores + count, &rest_all, sizeof rest_all);
 }
 
-LBARN_TARGET void sum_cells(const CellChunk* chunks, size_t count, const CellScores* allowed, CellRow* fresh,
+LBARN_TARGET void sum_cells(const CellChunk* chunks, size_t count, const CellScores* positions, CellRow* fresh,
                             CellRow* own, const CellNode& node, CellScores* scores) {
-  scan_cells<true, false>(chunks, count, allowed, fresh, own, nullptr, node, node, scores, nullptr);
+  scan_cells<true, false>(chunks, count, positions, fresh, own, nullptr, node, node, scores, nullptr);
 }
 
-LBARN_TARGET void divide_cells(const CellChunk* chunks, size_t count, const CellScores* allowed, CellRow* fresh,
+LBARN_TARGET void divide_cells(const CellChunk* chunks, size_t count, const CellScores* positions, CellRow* fresh,
                                CellRow* own, CellRow* rest, const CellNode& own_node, const CellNode& rest_node,
                                CellScores* own_scores, CellScores* rest_scores) {
-  scan_cells<true, true>(chunks, count, allowed, fresh, own, rest, own_node, rest_node, own_scores, rest_scores);
+  scan_cells<true, true>(chunks, count, positions, fresh, own, rest, own_node, rest_node, own_scores, rest_scores);
 }
 
-LBARN_TARGET void subtract_cells(const CellChunk* chunks, size_t count, const CellScores* allowed, CellRow* fresh,
+LBARN_TARGET void subtract_cells(const CellChunk* chunks, size_t count, const CellScores* positions, CellRow* fresh,
                                  CellRow* rest, const CellNode& node, CellScores* scores) {
-  scan_cells<false, true>(chunks, count, allowed, fresh, nullptr, rest, node, node, nullptr, scores);
+  scan_cells<false, true>(chunks, count, positions, fresh, nullptr, rest, node, node, nullptr, scores);
 }
 
 typedef int16_t ShortVector __attribute__((vector_size(32)));
@@ -213,12 +213,12 @@ LBARN_TARGET int32_t score_few(const FewRows& few, const CellNode& node) {
     for (size_t i = 0; i < few.rows; i += kTogether) {
       const size_t at = i * few.columns + column;
       ShortVector from[kTogether], g[kTogether] = {}, h[kTogether] = {};
-      for (size_t k = 0; k < kTogether; ++k) std::memcpy(&from[k], few.slots + at + k * few.columns, sizeof from[k]);
+      for (size_t k = 0; k < kTogether; ++k) std::memcpy(&from[k], few.cells + at + k * few.columns, sizeof from[k]);
       for (size_t j = 0; j < few.rows; ++j) {
-        ShortVector slot;
-        std::memcpy(&slot, few.slots + j * few.columns + column, sizeof slot);
+        ShortVector cell;
+        std::memcpy(&cell, few.cells + j * few.columns + column, sizeof cell);
         for (size_t k = 0; k < kTogether; ++k) {
-          const ShortVector inside = slot >= from[k];
+          const ShortVector inside = cell >= from[k];
           g[k] += inside & few.g[j];
           h[k] += inside & few.h[j];
         }
@@ -476,6 +476,11 @@ LBARN_TARGET QuantisedTotals quantise(size_t rows, const int32_t* g, const int32
   return quantise_rows<double, 4>(rows, g, h, max_g, max_h, how, planes, active);
 }
 
+// Rows are numbered from 0 and features from the other end, so that no two share a random number.
+LBARN_TARGET void draw_features(RoundKey key, size_t count, uint32_t threshold, uint8_t* kept) {
+  for (size_t j = 0; j < count; ++j) kept[j] = row_bits(key, ~static_cast<uint32_t>(j)) <= threshold;
+}
+
 // Adds all trees to the rows in kWords words.
 template <size_t kWords>
 LBARN_TARGET LBARN_INLINE void add_to_words(const uint64_t* columns, size_t column_words, const TreesView& trees,
@@ -528,9 +533,9 @@ LBARN_TARGET void transpose_block(BitBlock& block) {
 }
 
 constexpr Kernels kKernels = {
-    Isa::kName,     histogram, best_split, add_cells<uint16_t>, add_cells<uint32_t>, sum_cells,  divide_cells,
-    subtract_cells, score_few, split_mask, list_rows,           assign_leaves,       sum_leaves, advance,
-    advance_score,  quantise,  add_trees,  transpose_block};
+    Isa::kName,     histogram, best_split,    add_cells<uint16_t>, add_cells<uint32_t>, sum_cells,  divide_cells,
+    subtract_cells, score_few, split_mask,    list_rows,           assign_leaves,       sum_leaves, advance,
+    advance_score,  quantise,  draw_features, add_trees,           transpose_block};
 
 }  // namespace
 }  // namespace lbarn
