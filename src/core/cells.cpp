@@ -11,9 +11,9 @@ constexpr double kLargestL2 = 1e12;
 constexpr float kNearlyOne = 1.0f - 1.0f / (1 << 17);
 
 // Nanoseconds a tree of 16 leaves, as measured, and for no more than a choice between two ways to the same sums: of 128
-// bits, and of a column of cells.
+// bits, and of a column of cells. The first column of cells costs something by itself.
 constexpr double kBitsPerRow = 7.0, kBitsPerTree = 6900.0;
-constexpr double kCellsPerRow = 1.5, kCellsPerRank = 22.0, kCellsPerInterval = 100.0;
+constexpr double kCellsPerTree = 8000.0, kCellsPerRow = 1.5, kCellsPerRank = 22.0, kCellsPerInterval = 100.0;
 
 // `yes` where all bits of the mask are set, `no` where none is.
 uint32_t choose(uint32_t mask, uint32_t yes, uint32_t no) { return no ^ ((yes ^ no) & mask); }
@@ -129,6 +129,7 @@ void CellPredictors::leave_to_bits(const CellColumns& source, size_t plain) {
   for (size_t k = 0; k < columns_.size(); ++k) {
     bits += columns_[k].bits;
     saved += cost_of_cells(columns_[k]);
+    if (k + 1 == columns_.size()) saved += kCellsPerTree;
     if (cost_of_bits(bits) - saved > best) continue;
     best = cost_of_bits(bits) - saved;
     left = k + 1;

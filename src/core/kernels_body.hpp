@@ -25,6 +25,7 @@ constexpr size_t kScanRows = 8 * kPairs;  // rows per block
 constexpr size_t kNibbleStride =
     32 * kPairs + 64;           // from vector to vector: not a power of two, so that they do not share cache sets
 constexpr size_t kChunk = 128;  // features per chunk
+constexpr size_t kAhead = 8;    // pairs of groups from a hint to its use
 
 LBARN_TARGET void histogram(const Rows& rows, uint32_t* index, size_t count, const DigitPlanes& planes,
                             HistogramScratch& scratch, double* g, double* h) {
@@ -45,6 +46,12 @@ LBARN_TARGET void histogram(const Rows& rows, uint32_t* index, size_t count, con
     for (size_t p = 0; p < pairs; ++p) {
       const uint8_t* row[8];
       for (size_t r = 0; r < 8; ++r) row[r] = rows.row(block[8 * p + r]);
+      // Listed rows lie anywhere: without a hint much time would go into waiting for them.
+      if (p + kAhead < pairs)
+        for (size_t r = 0; r < 8; ++r) {
+          const uint8_t* later = rows.row(block[8 * (p + kAhead) + r]);
+          for (size_t byte = 0; byte < rows.width; byte += kCacheLine) __builtin_prefetch(later + byte);
+        }
       for (size_t c = 0; c < chunks; ++c)
         Isa::interleave(row, kScanBytes * c, scratch.nibbles.data() + 4 * c * kNibbleStride + 32 * p, kNibbleStride);
     }
