@@ -272,7 +272,7 @@ def _to_parts(model: LBARN, trim: bool) -> tuple[dict[str, Any], Tensors]:
         tensors["n_start"] = np.array(starts, np.int64)
     if model.base_rates_ is not None:
         tensors["base_rates"] = model.base_rates_
-    if not model.codebook_.is_binary or model.codebook_.left_out:
+    if not model.codebook_.is_binary:
         described, own = model.codebook_.to_parts()
         header |= {"codebook": described, "n_valid": run.n_valid}
         tensors |= {f"codebook.{name}": array for name, array in own.items()}

@@ -62,7 +62,7 @@ class Given:
             return cls(cells, unknown)
         gone = np.zeros(cells.shape, np.bool_) if unknown is None else unknown
         one = np.where(gone, 1.0, np.where(cells != 0, 1.0 - flip, flip))
-        zero = np.where(gone, 1.0, np.where(cells != 0, flip, 1.0 - flip))
+        zero = np.where(gone, 1.0, 1.0 - one)
         likelihood = {j: np.stack([zero[:, j], one[:, j]], axis=1) for j in range(cells.shape[1])}
         return cls(cells, np.ones(cells.shape, np.bool_), likelihood)
 

@@ -41,7 +41,7 @@ class TableFormat:
         """The array in this sort of table; ``dtype`` replaces the columns' own, for what is not 0 and 1."""
         if self.library == "numpy" or self.names is None:
             return X.astype(dtype or self.dtypes[0], copy=False)
-        own_types = [str(dtype)] * len(self.names) if dtype else self.dtypes
+        own_types = [str(np.dtype(dtype))] * len(self.names) if dtype else self.dtypes
         columns = [_numbers(X[:, j], own) for j, own in enumerate(own_types)]
         return as_table(self.library, self.names, columns, own_types)
 

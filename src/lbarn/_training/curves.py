@@ -67,4 +67,4 @@ def selected(
 
 def validated(conditionals: Sequence[Conditional], counts: NDArray[np.intp]) -> float:
     """The validation log-likelihood per row with so many trees of each."""
-    return float(sum(c.valid_share * c.valid_curve[n] for c, n in zip(conditionals, counts)))
+    return float(np.array([c.valid_share * c.valid_curve[n] for c, n in zip(conditionals, counts)]).sum())

@@ -91,9 +91,11 @@ class TrainingRun:
         """Per training and per validation row, with so many trees of every node; None if the run was trimmed."""
         if self.is_trimmed:
             return None
-        learned = [(own, n) for own, n in zip(self.conditionals, counts) if not own.constant]
-        train = sum(own.train_share * own.train_curve[n] for own, n in learned)
-        return float(train), float(sum(own.valid_share * own.valid_curve[n] for own, n in learned))
+        by_column = np.argsort(self.order[self.layout.node_column], kind="stable")
+        learned = [(self.conditionals[k], counts[k]) for k in by_column if not self.conditionals[k].constant]
+        train = np.array([own.train_share * own.train_curve[n] for own, n in learned])
+        valid = np.array([own.valid_share * own.valid_curve[n] for own, n in learned])
+        return float(train.sum()), float(valid.sum())
 
     def select(self, method: str) -> NDArray[np.intp]:
         """The number of trees of every node by one of the selections."""
