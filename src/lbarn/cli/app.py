@@ -10,6 +10,7 @@ import typer
 from lbarn.cli.anomalies import anomalies
 from lbarn.cli.compress import compress, decompress
 from lbarn.cli.demo import demo
+from lbarn.cli.explore import explore
 from lbarn.cli.fit import fit
 from lbarn.cli.impute import denoise, impute
 from lbarn.cli.inspect import inspect
@@ -25,7 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     pretty_exceptions_enable=False,
 )
-for _command in (fit, score, sample, impute, denoise, anomalies, compress, decompress, inspect, report, demo):
+for _command in (fit, score, sample, impute, denoise, anomalies, compress, decompress, inspect, report, explore, demo):
     app.command()(_command)
 
 
