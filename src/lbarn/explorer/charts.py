@@ -236,9 +236,10 @@ def _ranges(code: NumericCode) -> list[Bar]:
 
 
 def _first_share(code: NumericCode, present: NDArray[np.intp], first: float) -> float:
-    """The share of rows that have the least value, if that has a cell of its own."""
+    """The share of rows that have the least value."""
     own = present[0]
-    return float(code.mass[own] / max(code.mass[present].sum(), 1.0)) if code.ends[1][own] == first else 0.0
+    inside = code.share_between(first, first)[own]
+    return float(inside * code.mass[own] / max(code.mass[present].sum(), 1.0))
 
 
 def _core(code: NumericCode, present: NDArray[np.intp]) -> tuple[float, float]:
@@ -279,9 +280,12 @@ def _dates(code: NumericCode, low: float, high: float) -> list[float]:
     if per_second is None or not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
         step = max(1, round((high - low) / _TYPICAL_BARS / max(width, 1.0))) * max(width, 1.0)
         return [low + k * step for k in range(int((high - low) // step) + 2)]
-    for count, name, seconds in _CALENDAR:
-        if (high - low) / per_second / seconds <= _TYPICAL_BARS + 6 and seconds * per_second >= width:
-            break
+    fits = (
+        (count, name)
+        for count, name, seconds in _CALENDAR
+        if (high - low) / per_second / seconds <= _TYPICAL_BARS + 6 and seconds * per_second >= width
+    )
+    count, name = next(fits, (1000, "Y"))
     whole = np.array([low, high]).astype(np.int64).view(f"datetime64[{unit}]").astype(f"datetime64[{name}]")
     begin, end = (int(value) // count for value in whole.astype(np.int64))
     starts = (np.arange(begin, end + 2) * count).astype(np.int64).view(f"datetime64[{name}]")

@@ -227,7 +227,9 @@ def draw_rows(subject: Subject, conditions: Conditions, n: int) -> pa.Table:
     shares = {j: condition.shares(subject.charts[j]) for j, condition in conditions.items()}
     cells = _accepted(subject, shares, n)
     if cells is None:
-        blank = Given(np.zeros((1, subject.n_columns), np.uint16), np.ones((1, subject.n_columns), np.bool_), shares, False)
+        blank = Given(
+            np.zeros((1, subject.n_columns), np.uint16), np.ones((1, subject.n_columns), np.bool_), shares, False
+        )
         cells, _, _ = subject.distribution.draw_given(
             blank, n, subject.seed(), n_particles=min(max(20 * n, 5000), 50_000), n_jobs=subject.model.n_jobs
         )

@@ -153,7 +153,9 @@ class _Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         token, slash, place = parts.path.removeprefix("/").partition("/")
         if not hmac.compare_digest(token.encode(), self.server.token.encode()):
-            raise _Refused(HTTPStatus.FORBIDDEN, "the token in the address is wrong; lbarn explore prints the right one")
+            raise _Refused(
+                HTTPStatus.FORBIDDEN, "the token in the address is wrong; lbarn explore prints the right one"
+            )
         if not slash:
             raise _Refused(HTTPStatus.NOT_FOUND, "the address ends with a slash")
         return place, parts.query
@@ -179,7 +181,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _post(self, place: str, query: str) -> tuple[bytes, str]:
         subject, content = self.server.subject, self._body()
         if place == "api/ask":
-            return _json(ask(subject, self._conditions(content.get("conditions")), refined=content.get("refined") is True))
+            return _json(
+                ask(subject, self._conditions(content.get("conditions")), refined=content.get("refined") is True)
+            )
         if place == "api/strange":
             text = content.get("row")
             if not isinstance(text, str):

@@ -29,7 +29,9 @@ class Subject:
     ``grow`` makes the pool larger in the background: questions are answered with what is there.
     """
 
-    def __init__(self, model: Density, name: str, *, n_rows: int = 50_000, seconds: float = 20.0, seed: int = 0) -> None:
+    def __init__(
+        self, model: Density, name: str, *, n_rows: int = 50_000, seconds: float = 20.0, seed: int = 0
+    ) -> None:
         self.model, self.name = model, name
         self.charts = [Chart.of(code) for code in self.book.codes]
         labels = model.table_format_.labels(model.n_features_in_)

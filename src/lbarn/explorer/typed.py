@@ -11,6 +11,7 @@ from lbarn.explorer.conditions import QuestionError
 __all__ = ["read_row"]
 
 _DELIMITERS = "\t;,"
+_EQUALS = re.compile("[=:]")
 
 
 def read_row(text: str, names: Sequence[str], left_out: Mapping[int, str]) -> dict[str, str]:
@@ -35,7 +36,9 @@ def read_row(text: str, names: Sequence[str], left_out: Mapping[int, str]) -> di
         return _matched(rows[1], header)
     if len(rows) > 1:
         unknown = [name for name in header if name not in names]
-        raise QuestionError(f"there are {len(rows)} lines; paste one row, or a header and a row ({unknown[0]!r} is no column)")
+        raise QuestionError(
+            f"there are {len(rows)} lines; paste one row, or a header and a row ({unknown[0]!r} is no column)"
+        )
     modelled = [name for j, name in enumerate(names) if j not in left_out]
     return _matched(rows[0], list(names) if len(rows[0]) == len(names) else modelled)
 
@@ -59,23 +62,24 @@ def _pairs(lines: Sequence[str], names: Sequence[str]) -> dict[str, str] | None:
     known = set(names)
 
     def split(part: str) -> tuple[str, str] | None:
-        for mark in re.finditer("[=:]", part):  # names may have such signs
+        for mark in _EQUALS.finditer(part):  # names may have such signs
             name = part[: mark.start()].strip().strip('"')
             if name in known:
                 return name, part[mark.end() :].strip().strip('"')
         return None
 
-    ways: list[Sequence[str]] = [lines]
+    parts = list(lines)
     if len(lines) == 1:
-        ways = [*(_cells(lines[0], mark) for mark in ",;\t"), lines]
-    parts = next((pairs for way in ways if all(pairs := [split(part) for part in way])), None)
-    if parts is None:
-        if all("=" in part for part in ways[0]):
-            wrong = next(part.partition("=")[0].strip() for part in ways[0] if split(part) is None)
+        ways = [_cells(lines[0], mark) for mark in ",;\t"]
+        parts = max((way for way in ways if all(_EQUALS.search(part) for part in way)), key=len, default=parts)
+    pairs = [split(part) for part in parts]
+    if not all(pairs):
+        if all("=" in part for part in parts) and (len(parts) > 1 or len(_cells(lines[0], ",")) == 1):
+            wrong = next(part.partition("=")[0].strip() for part, pair in zip(parts, pairs) if pair is None)
             raise QuestionError(f"there is no column {wrong!r}")
         return None
     found: dict[str, str] = {}
-    for pair in parts:
+    for pair in pairs:
         assert pair is not None
         if pair[0] in found:
             raise QuestionError(f"column {pair[0]!r} is given twice")
