@@ -268,6 +268,8 @@ class Card {
   buildLevels() {
     const { own } = this;
     this.list = make("ul", { className: "levels" });
+    const longest = Math.max(...own.bars.filter((bar) => !own.numeric || bar.empty).map((bar) => [...bar.label].length), 0);
+    this.root.style.setProperty("--label", `${Math.min(8.2, Math.max(2.5, 0.55 * longest))}rem`);
     own.bars.forEach((bar, k) => {
       if (own.numeric && !bar.empty) return;
       const parts = ["ghost", "fill", "err"].map((name) => make("i", { className: name }));
@@ -599,6 +601,7 @@ async function drawRows(event) {
 async function judge(event) {
   event?.preventDefault();
   const place = at("verdict");
+  place.replaceChildren(make("p", { className: "quiet", textContent: "Looking at it\u2026" }));
   try {
     showVerdict(place, await question("api/strange", { row: at("row").value }));
   } catch (error) {
@@ -652,7 +655,7 @@ async function example() {
   try {
     const found = await question("api/rows", { conditions: asked(), n: 1 });
     at("row").value = found.rows[0].map(quoted).join(",");
-    judge();
+    await judge();
   } catch (error) { fail(error); }
 }
 

@@ -28,10 +28,11 @@ Floats = NDArray[np.float64]
 
 MAX_ROWS = 10_000  # drawn for one question
 
-_ENOUGH_QUICK = 400  # drawn rows that meet the conditions, with which a first answer is good enough
+_ENOUGH_QUICK = 100  # drawn rows that meet the conditions, with which a first answer is good enough
 _ENOUGH = 1000  # and a final one
 _CLOUDS = 8  # independent runs of the Monte Carlo: how far they differ is its error
-_QUICK_PARTICLES, _PARTICLES = 100, 2500  # of each
+_QUICK_PARTICLES, _PARTICLES = 60, 2500  # of each
+_PARTICLE_VALUES = 40_000  # particles x columns of each: of wide tables there are fewer particles
 _PATIENCE = 20.0  # seconds that a final answer waits for the pool
 _MAX_TRIED = 100_000  # rows that are drawn to find some that meet the conditions, before particles are used
 _STRATA = 8  # points inside a cell at which its law is looked at
@@ -95,7 +96,8 @@ def ask(subject: Subject, conditions: Conditions, *, refined: bool = False) -> d
     shares = {j: condition.shares(subject.charts[j]) for j, condition in conditions.items()}
     found = _counted(subject, shares)
     if conditions and found.effective.min() < (_ENOUGH if refined else _ENOUGH_QUICK):
-        other = _by_particles(subject, shares, _PARTICLES if refined else _QUICK_PARTICLES)
+        most = max(_PARTICLE_VALUES // subject.n_columns, _QUICK_PARTICLES)
+        other = _by_particles(subject, shares, min(_PARTICLES, most) if refined else _QUICK_PARTICLES)
         if np.median(other.effective) > np.median(found.effective):
             found = other
     if not found.probability > 0:
@@ -179,10 +181,8 @@ def _by_particles(subject: Subject, shares: Mapping[int, Floats], n_particles: i
 
 
 def _condition(subject: Subject, given: Given, n_particles: int) -> Answer:
-    chunks = [(0, given)]
-    ((_, answer),) = subject.distribution.condition(
-        chunks, subject.seed(), n_particles=n_particles, n_jobs=subject.model.n_jobs
-    )
+    """All rows together, in this thread: one block, for which others would not be worth starting."""
+    ((_, answer),) = subject.distribution.condition([(0, given)], subject.seed(), n_particles=n_particles, n_jobs=1)
     return answer
 
 
