@@ -11,6 +11,7 @@ from lbarn.cli.anomalies import anomalies
 from lbarn.cli.compare import compare
 from lbarn.cli.compress import compress, decompress
 from lbarn.cli.demo import demo
+from lbarn.cli.explore import explore
 from lbarn.cli.fit import fit
 from lbarn.cli.impute import denoise, impute
 from lbarn.cli.inspect import inspect
@@ -26,7 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     pretty_exceptions_enable=False,
 )
-for _command in (fit, score, sample, impute, denoise, anomalies, compress, decompress, inspect, report, compare, demo):
+for _command in (fit, score, sample, impute, denoise, anomalies, compress, decompress, inspect, report, compare, explore, demo):
     app.command()(_command)
 
 
