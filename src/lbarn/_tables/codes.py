@@ -60,6 +60,14 @@ class ColumnCode(ABC):
     def n_rows(self) -> float:
         return float(self.mass.sum())
 
+    @cached_property
+    def log_share(self) -> Floats:
+        """log of every cell's share of the training rows: the column by itself. Half a row is added to all that was never seen,
+        and to every other cell."""
+        drawn = self.tree.drawn
+        shares = (self.mass + 0.5) / (self.mass[drawn].sum() + 0.5 * drawn.sum())
+        return np.log(np.where(drawn, shares, 0.5 / (self.n_rows + 1.0)))
+
     def encode(self, column: Column) -> tuple[NDArray[np.uint16], Floats]:
         """The cell of every value (``UNKNOWN`` for an empty one that is no value), and the log-likelihood of the value inside it."""
         column = self.conform(column)

@@ -19,7 +19,7 @@ from lbarn._tables.kinds import Coding
 from lbarn._tables.table import Table, TableFormat, read_table
 from lbarn.parameters import LearnerParameters
 
-__all__ = ["GivenRows", "checked_weights", "coded_rows", "hold_out"]
+__all__ = ["GivenRows", "checked_weights", "coded_rows", "find_codebook", "hold_out"]
 
 Weights = NDArray[np.float64] | None
 
@@ -50,11 +50,11 @@ class GivenRows:
                 raise ValueError(
                     "sample_weight_val was given without X_val; weights of held-out rows are in sample_weight"
                 )
-            book = _codebook(parameters, table, None, weight, None)
+            book = find_codebook(parameters, table, None, weight, None)
             return cls(coded_rows(CodedTable(table, book), weight), None, table.format, book)
         table_val = read_table(X_val, binarize=parameters.binarize).like(table.format, table.n_columns)
         weight_val = checked_weights(sample_weight_val, table_val.n_rows, "sample_weight_val")
-        book = _codebook(parameters, table, table_val, weight, weight_val)
+        book = find_codebook(parameters, table, table_val, weight, weight_val)
         train, valid = CodedTable(table, book), CodedTable(table_val, book)
         return cls(coded_rows(train, weight), coded_rows(valid, weight_val), table.format, book)
 
@@ -127,8 +127,12 @@ class GivenRows:
         return TrainingData(layout, self.train.filled(fill), self.valid.filled(fill), seed)
 
 
-def _codebook(
-    parameters: LearnerParameters, table: Table, table_val: Table | None, weight: Weights, weight_val: Weights
+def find_codebook(
+    parameters: LearnerParameters,
+    table: Table,
+    table_val: Table | None = None,
+    weight: Weights = None,
+    weight_val: Weights = None,
 ) -> Codebook:
     """What every column is, by all rows."""
     tables = [table] if table_val is None else [table, table_val]

@@ -87,7 +87,7 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A table of 0 and 1: .csv, .tsv or .txt (also with .gz), .parquet, .npy, .npz, .libsvm, dataset:NAME, or - for "
+        help="A table: .csv, .tsv or .txt (also with .gz), .parquet, .npy, .npz, .libsvm, dataset:NAME, or - for "
         "CSV from standard input.",
         show_default=False,
     ),
