@@ -13,7 +13,6 @@ import typer
 from lbarn.parameters import Parameters, Range
 
 __all__ = [
-    "Answers",
     "AsJson",
     "Data",
     "Draws",
@@ -138,7 +137,6 @@ Draws = Annotated[
         "--n-draws", metavar="INT", parser=whole_number(1), help="Draws per row: as many rows, one after the other."
     ),
 ]
-Answers = Literal["sample", "mode", "probability"]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

@@ -33,10 +33,8 @@ class Quality:
             return
         times = np.exp(min(gain, 700.0))
         factor = f"{times:.2g}" if times < 10 else f"{times:,.0f}" if times < 1e6 else f"{times:.0e}"
-        yield (
-            f"{numbers}: the model explains {gain:.2f} nats by how the columns depend on each other (it makes a typical new row "
-            f"{factor} times as likely)"
-        )
+        yield f"{numbers}: the model explains {gain:.2f} nats"
+        yield f"(a typical new row is {factor} times as likely as it would be if no column depended on another)"
 
 
 def judged(model: LBARN | LBARNEnsemble, tables: TrainingTables) -> Quality:
