@@ -45,13 +45,7 @@ GRID: dict[str, tuple[Any, ...]] = {
     "init": ("half", "linear"),
     "l2_regularization": (0.0, 0.1, 1.0, 3.0),
 }
-START: Setting = {
-    "max_leaf_nodes": 16,
-    "split_bits": 3,
-    "max_features": 0.5,
-    "init": "half",
-    "l2_regularization": 0.0,
-}
+START: Setting = {name: LBARN().get_params()[name] for name in GRID} | {"max_leaf_nodes": 16}
 # Along the grids. More leaves often want more noise beside them, so some steps go along two at once.
 STEPS: tuple[dict[str, int], ...] = (
     *({name: step} for name in GRID for step in (1, -1)),

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from lbarn.cli.anomalies import anomalies
+from lbarn.cli.compare import compare
 from lbarn.cli.compress import compress, decompress
 from lbarn.cli.demo import demo
 from lbarn.cli.fit import fit
@@ -38,6 +39,7 @@ _COMMANDS = (
     decompress,
     inspect,
     report,
+    compare,
     demo,
 )
 for _command in _COMMANDS:

@@ -98,8 +98,8 @@ def _sorts(model: Density, optional: Collection[int]) -> dict[str | int, str]:
     for j, code in zip(book.taken.tolist(), book.codes):
         if j in optional:
             continue  # it is not looked at
-        text = code.plain.sort if code.plain.sort in ("string", "time") else "string" if code.plain.written else None
-        sorts[j] = text or "number"
+        is_text = code.plain.written or pa.types.is_string(code.plain.type) or pa.types.is_large_string(code.plain.type)
+        sorts[j] = "time" if code.plain.sort == "time" else "string" if is_text else "number"
     return {**sorts, **{labels[j]: sort for j, sort in list(sorts.items())}}
 
 
