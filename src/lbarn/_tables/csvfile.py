@@ -65,12 +65,11 @@ class CSVSource:
         self._is_padded = _are_padded(records.cells)
         if header is None:
             header = _is_header(first, rows)
-            if header and any(_is_plain_number(first[j]) and _are_numbers(j, rows) for j in range(self.n_columns)):
-                if not (_counts(first) or _counts(first[1:])):
-                    self.notes.append(
-                        f"{name}: the first line is read as the names of the columns, though it looks like a row; --no-header "
-                        "reads it as one"
-                    )
+            if header and _looks_like_a_row(first, rows):
+                self.notes.append(
+                    f"{name}: the first line is read as the names of the columns, though it looks like a row; --no-header "
+                    "reads it as one"
+                )
         if header:
             self._utf_8(self._stream.peek(records.first_bytes))
             self._stream.skip(records.first_bytes)
@@ -173,7 +172,7 @@ class CSVSource:
             for batch in table.to_batches():
                 if self._is_padded:
                     cells = [pc.utf8_ltrim(column, characters=" ") for column in batch.columns]
-                    batch = pa.RecordBatch.from_arrays([_emptied(own) for own in cells], batch.schema.names)  # noqa: PLW2901
+                    batch = pa.RecordBatch.from_arrays([_emptied(own) for own in cells], batch.schema.names)
                 yield batch, n_rows
                 n_rows += batch.num_rows
         if n_rows == 0:
@@ -296,9 +295,9 @@ def _delimiter(found: dict[str, list[list[str]]]) -> str:
     Spaces separate numbers only: there are spaces in any text.
     """
     for delimiter, rows in found.items():
-        if rows and len(rows[0]) > 1 and len({len(row) for row in rows}) == 1:
-            if delimiter != " " or all(is_number(cell) for row in rows[1:] for cell in row):
-                return delimiter
+        is_even = bool(rows) and len(rows[0]) > 1 and len({len(row) for row in rows}) == 1
+        if is_even and (delimiter != " " or all(is_number(cell) for row in rows[1:] for cell in row)):
+            return delimiter
     best = max(found, key=lambda own: len(found[own][0]) if found[own] and own != " " else 0)
     return best if found[best] and len(found[best][0]) > 1 and best != " " else ","
 
@@ -311,6 +310,13 @@ def _is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     return not any(
         not is_number(cell) and any(j < len(row) and row[j] == cell for row in others) for j, cell in enumerate(first)
     )
+
+
+def _looks_like_a_row(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether there are numbers above numbers, and these do not count the columns."""
+    if _counts(first) or _counts(first[1:]):
+        return False
+    return any(_is_plain_number(cell) and _are_numbers(j, rows) for j, cell in enumerate(first))
 
 
 def _is_plain_number(cell: str) -> bool:

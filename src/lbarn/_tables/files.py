@@ -295,14 +295,14 @@ def _joined(parts: Sequence[pa.RecordBatch | pa.Table]) -> pa.Table:
         tables = [_with_types(table, numbers) for table in tables]
     if any(len(kind) > 1 and pa.string() in kind for kind in kinds):  # nor strings of numbers
         strings = [pa.string() if pa.string() in kind else None for kind in kinds]
-        tables = [_with_types(table, strings, pa.DataType) for table in tables]
+        tables = [_with_types(table, strings, booleans_only=False) for table in tables]
     return pa.concat_tables(tables, promote_options="permissive")
 
 
-def _with_types(table: pa.Table, types: Sequence[pa.DataType | None], which: Any = pa.bool_()) -> pa.Table:
-    """The table with other types for columns of booleans, or for all columns."""
+def _with_types(table: pa.Table, types: Sequence[pa.DataType | None], *, booleans_only: bool = True) -> pa.Table:
+    """The table with other types for columns of booleans, or for all that have one here."""
     columns = [
-        column.cast(wanted) if wanted is not None and which in (column.type, pa.DataType) else column
+        column.cast(wanted) if wanted is not None and (column.type == pa.bool_() or not booleans_only) else column
         for column, wanted in zip(table.columns, types)
     ]
     return pa.Table.from_arrays(columns, names=table.schema.names)

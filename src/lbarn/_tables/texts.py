@@ -20,7 +20,8 @@ __all__ = [
     "detected",
 ]
 
-MISSING = ("", "?", "na", "n/a", "#n/a", "<na>", "nan", "null", "none")  # in any case: no value, where numbers are expected
+# Words for a missing value, in any case, where numbers or dates are expected
+MISSING = ("", "?", "na", "n/a", "#n/a", "<na>", "nan", "null", "none")
 _MISSING_STRINGS = ("", "NA")  # where strings are expected
 _WORDS = {"true": "1", "false": "0"}
 _LEADING_ZERO = r"^[+-]?0\d"

@@ -121,7 +121,9 @@ def _value(code: ColumnCode, label: str | int, text: str) -> Any:
         try:
             pa.array([text]).cast(code.plain.type)
         except pa.ArrowInvalid:
-            raise ValueError(f"--given: {text!r} is no {_time(code)}; column {label!r} is {code.told_range()}") from None
+            raise ValueError(
+                f"--given: {text!r} is no {_time(code)}; column {label!r} is {code.told_range()}"
+            ) from None
         return text
     word = _WORDS.get(text.strip().lower(), text)
     for kind in (int, float):

@@ -94,18 +94,17 @@ def open_input(
 def _sorts(model: Density, optional: Collection[int]) -> dict[str | int, str]:
     """What the columns of a text file are, by name and by number."""
     book, labels = model.codebook_, model.table_format_.labels(model.n_features_in_)
-    sorts: dict[str | int, str] = dict.fromkeys(range(model.n_features_in_), "string")
+    sorts = dict.fromkeys(range(model.n_features_in_), "string")
     for j, code in zip(book.taken.tolist(), book.codes):
         if j in optional:
             continue  # it is not looked at
         is_text = code.plain.written or pa.types.is_string(code.plain.type) or pa.types.is_large_string(code.plain.type)
         sorts[j] = "time" if code.plain.sort == "time" else "string" if is_text else "number"
-    return {**sorts, **{labels[j]: sort for j, sort in list(sorts.items())}}
+    by_label: dict[str | int, str] = {labels[j]: sort for j, sort in sorts.items()}
+    return by_label | dict(sorts)
 
 
-def _check_names(
-    table: TableFile, names: list[str], model: Density, partial: bool, optional: Collection[int]
-) -> None:
+def _check_names(table: TableFile, names: list[str], model: Density, partial: bool, optional: Collection[int]) -> None:
     assert table.names is not None
     known = set(table.names)
     absent = [

@@ -141,7 +141,7 @@ def fit(
                 "log_likelihood": _log_likelihood(found) | {"independent": quality.independent},
                 "held_out": quality.model,
                 "fingerprint": model.distribution.fingerprint().hex(),
-                "kinds": [_plain(own) for own in model.columns_.to_dicts()],
+                **({"table": found["table"]} if "table" in found else {}),
             }
         )
     else:
@@ -254,7 +254,9 @@ def _columns_told(book: Codebook, tables: TrainingTables, dropped: Sequence[str]
         yield f"{book.n_columns:,} columns of 0 and 1"
     else:
         table_format = read_table(tables.rows).format
-        yield from ColumnList.of(book, table_format, None).lines(_SHOWN, dict.fromkeys(tables.counting, "counts the rows"))
+        yield from ColumnList.of(book, table_format, None).lines(
+            _SHOWN, dict.fromkeys(tables.counting, "counts the rows")
+        )
     if dropped:
         yield f"left out as asked: {', '.join(dropped)}"
     kept = [str(tables.table.label(j)) for j, why in book.left_out.items() if why != "as asked"]
@@ -282,8 +284,3 @@ def _n_trees(found: dict[str, Any]) -> int:
 
 def _log_likelihood(found: dict[str, Any]) -> dict[str, float]:
     return dict(found.get("log_likelihood", {}))
-
-
-def _plain(column: dict[str, Any]) -> dict[str, Any]:
-    """A column for JSON, which has no NaN."""
-    return {name: None if value != value else value for name, value in column.items()}

@@ -25,9 +25,7 @@ def predict(
     quantiles: Annotated[
         str, typer.Option(metavar="Q,Q,...", help="Of a column of numbers or dates: shares between 0 and 1.")
     ] = "0.05,0.5,0.95",
-    levels: Annotated[
-        bool, typer.Option("--levels", help="The probability of every level, in a column each.")
-    ] = False,
+    levels: Annotated[bool, typer.Option("--levels", help="The probability of every level, in a column each.")] = False,
     out: Rows = None,
     n_particles: Particles = 1000,
     n_jobs: Jobs = -1,

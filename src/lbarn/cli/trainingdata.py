@@ -124,9 +124,11 @@ def _counting(rows: Rows) -> Iterator[Label]:
     if not isinstance(rows, pa.Table) or rows.num_rows <= _FEW_ROWS or rows.schema.metadata:
         return
     for name, column in zip(rows.schema.names, rows.columns):
-        if pa.types.is_integer(column.type) and not column.null_count and column[0].as_py() in (0, 1):
-            if (np.asarray(column) == np.arange(rows.num_rows) + column[0].as_py()).all():
-                yield name
+        if not pa.types.is_integer(column.type) or column.null_count:
+            continue
+        first = column[0].as_py()
+        if first in (0, 1) and (np.asarray(column) == np.arange(rows.num_rows) + first).all():
+            yield name
 
 
 def _sorts_of(rows: pa.Table) -> dict[Label, str]:
