@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from lbarn._engine.codetree import UNKNOWN
 from lbarn._models.density import check_counts
 from lbarn._models.lbarn import LBARN
 from lbarn._tables.table import read_like
@@ -48,7 +49,7 @@ def reconstruct(
     check_counts(n_draws=n_draws)
     table = read_like(X, model.table_format_, model.n_features_in_, binarize=model.binarize)
     bits = table.complete()
-    known = np.full(bits.shape, np.nan)
+    known = np.full(bits.shape, UNKNOWN, np.uint16)
     kept = model.order_[: round(float(share) * bits.shape[1])]
     known[:, kept] = bits[:, kept]
     seed = int(check_random_state(random_state).randint(2**31 - 1))

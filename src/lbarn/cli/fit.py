@@ -18,6 +18,7 @@ from lbarn.parameters import LearnerParameters, NetworkParameters
 if TYPE_CHECKING:
     from lbarn import LBARN, LBARNEnsemble
     from lbarn._tables.codebook import Codebook
+    from lbarn._training.data import GivenRows
     from lbarn.cli.trainingdata import TrainingTables
 
 __all__ = ["fit"]
@@ -120,12 +121,12 @@ def fit(
     parameters = {**parameters, "columns": dict(tables.kinds) or None, "verbose": int(sys.stderr.isatty())}
     with warnings.catch_warnings(record=True) as heard, tables.errors():
         warnings.simplefilter("always", UserWarning)
-        book = tables.codebook(_learner(parameters))
+        given = tables.given(_learner(parameters))
         if not as_json:
-            tell([*_columns_told(book, tables, drop or ()), ""])
-        orders = _orders(tables, book, target, ensemble, parameters)
+            tell([*_columns_told(given, tables, drop or ()), ""])
+        orders = _orders(tables, given.book, target, ensemble, parameters)
         model = _fitted(tables, checkpoint, (tune, effort), ensemble, orders, parameters)
-        quality = judged(model, tables)
+        quality = judged(model, given, tables)
     with writing(out):
         model.save(out, trim=trim)
     for text in _told(heard, parameters["max_iter"]):
@@ -141,7 +142,7 @@ def fit(
                 "log_likelihood": _log_likelihood(found) | {"independent": quality.independent},
                 "held_out": quality.model,
                 "fingerprint": model.distribution.fingerprint().hex(),
-                **({"table": found["table"]} if "table" in found else {}),
+                "table": [_plain(own) for own in model.columns_.to_dicts()],
             }
         )
     else:
@@ -243,18 +244,17 @@ def _fitted(
     return LBARN(**parameters).fit(tables.rows, checkpoint=checkpoint, **rows)
 
 
-def _columns_told(book: Codebook, tables: TrainingTables, dropped: Sequence[str]) -> Iterator[str]:
+def _columns_told(given: GivenRows, tables: TrainingTables, dropped: Sequence[str]) -> Iterator[str]:
     """What every column became, and why others are left out."""
     from lbarn._tables.columnlist import ColumnList
-    from lbarn._tables.table import read_table
 
+    book = given.book
     n_rows = tables.rows.shape[0]
     yield f"{tables.table.name}: {n_rows:,} rows"
     if book.is_binary and not book.left_out:
         yield f"{book.n_columns:,} columns of 0 and 1"
     else:
-        table_format = read_table(tables.rows).format
-        yield from ColumnList.of(book, table_format, None).lines(
+        yield from ColumnList.of(book, given.format, None).lines(
             _SHOWN, dict.fromkeys(tables.counting, "counts the rows")
         )
     if dropped:
@@ -284,3 +284,8 @@ def _n_trees(found: dict[str, Any]) -> int:
 
 def _log_likelihood(found: dict[str, Any]) -> dict[str, float]:
     return dict(found.get("log_likelihood", {}))
+
+
+def _plain(column: dict[str, Any]) -> dict[str, Any]:
+    """A column for JSON, which has no NaN."""
+    return {name: None if value != value else value for name, value in column.items()}

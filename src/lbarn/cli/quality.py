@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lbarn import LBARN, LBARNEnsemble
 from lbarn._network.mixture import Mixture
 from lbarn._network.network import Network
+from lbarn._training.data import GivenRows
+from lbarn.baselines import IndependentColumns
 from lbarn.cli.trainingdata import Floats, TrainingTables
 
 __all__ = ["Quality", "judged"]
@@ -37,28 +39,33 @@ class Quality:
         yield f"(a typical new row is {factor} times as likely as it would be if no column depended on another)"
 
 
-def judged(model: LBARN | LBARNEnsemble, tables: TrainingTables) -> Quality:
-    """Before leaves were renewed on the held-out rows."""
-    book = model.codebook_
-    chunks, weights = tables.held_out(book, model, model.seed_)
-    networks = [_before_refit(own) for own in (model.members_ if isinstance(model, LBARNEnsemble) else [model])]
-    found = Mixture(tuple(networks), model.weights_) if isinstance(model, LBARNEnsemble) else networks[0]
-    rates = model.base_rates_
-    log_p, independent = [], []
+def judged(model: LBARN | LBARNEnsemble, given: GivenRows, tables: TrainingTables) -> Quality:
+    """By leaves that have not been renewed on the held-out rows."""
+    chunks, weights = tables.held_out(model.codebook_, model, model.seed_)
+    members = model.members_ if isinstance(model, LBARNEnsemble) else [model]
+    networks = tuple(_before_refit(member) for member in members)
+    mixture = Mixture(networks, model.weights_ if isinstance(model, LBARNEnsemble) else np.ones(1))
+    divided = given.divided(model.validation_fraction, model.seed_)
+    columns = IndependentColumns(n_jobs=model.n_jobs).fit_rows(replace(divided, valid=None)).distribution
+    log_p, alone, inside, has_gaps = [], [], [], False
     for chunk in chunks:
-        log_p.append(found.log_likelihood(chunk.cells, model.n_jobs, chunk.unknown) + chunk.log_inside)
-        total: Floats = np.zeros(len(chunk)) + chunk.log_inside
-        for j, code in enumerate(book.codes):
-            if book.is_binary and not book.left_out:
-                assert rates is not None
-                log_share = np.log([1.0 - rates[j], rates[j]])
-            else:
-                log_share = code.log_share
-            known = np.ones(len(chunk), bool) if chunk.unknown is None else ~chunk.unknown[:, j]
-            total[known] += log_share[chunk.cells[known, j].astype(np.intp)]
-        independent.append(total)
-    mean = [float(np.average(np.concatenate(own), weights=weights)) for own in (log_p, independent)]
-    return Quality(sum(map(len, log_p)), *mean)
+        surprise = columns.surprise(chunk.cells, model.n_jobs)
+        if chunk.unknown is not None:
+            surprise[chunk.unknown] = 0.0
+            has_gaps = True
+        inside.append(np.zeros(len(chunk)) + chunk.log_inside)
+        alone.append(inside[-1] - surprise.sum(axis=1))
+        log_p.append(inside[-1] + (0.0 if has_gaps else mixture.log_likelihood(chunk.cells, model.n_jobs)))
+
+    def mean(parts: list[Floats]) -> float:
+        return float(np.average(np.concatenate(parts), weights=weights))
+
+    if has_gaps:  # as training saw them; a mixture is at least as good as its members are on average
+        curves = [member.run_.log_likelihood([len(own) for own in member.network_.trees]) for member in members]
+        nats = mean(inside) + float(np.mean([curve[1] for curve in curves if curve is not None]))
+    else:
+        nats = mean(log_p)
+    return Quality(sum(map(len, alone)), nats, mean(alone))
 
 
 def _before_refit(member: LBARN) -> Network:

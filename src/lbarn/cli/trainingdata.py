@@ -14,7 +14,7 @@ from lbarn._tables.codebook import Codebook
 from lbarn._tables.coded import CodedChunk, CodedTable
 from lbarn._tables.files import Rows, TableFile, open_table
 from lbarn._tables.table import read_table, some
-from lbarn._training.data import find_codebook, hold_out
+from lbarn._training.data import GivenRows, hold_out
 from lbarn.cli.data import about, tell_notes
 from lbarn.errors import TableFileError
 from lbarn.parameters import LearnerParameters
@@ -88,13 +88,9 @@ class TrainingTables:
         with about(self.table):
             yield
 
-    def codebook(self, parameters: LearnerParameters) -> Codebook:
-        """What every column is."""
-        table = read_table(self.rows, binarize=parameters.binarize)
-        if self.rows_val is None:
-            return find_codebook(parameters, table, None, self.weights)
-        table_val = read_table(self.rows_val, binarize=parameters.binarize).like(table.format, table.n_columns)
-        return find_codebook(parameters, table, table_val, self.weights)
+    def given(self, parameters: LearnerParameters) -> GivenRows:
+        """The rows as a fit sees them, each column with its code."""
+        return GivenRows.read(parameters, self.rows, self.rows_val, self.weights)
 
     def held_out(
         self, book: Codebook, parameters: LearnerParameters, seed: int
