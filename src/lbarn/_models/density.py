@@ -117,6 +117,8 @@ class Density(RowModel):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        any_table = hasattr(self, "columns") and self.binarize is None
+        tags.input_tags.string = tags.input_tags.categorical = any_table
         return tags
 
     @property
