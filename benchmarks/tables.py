@@ -25,6 +25,7 @@ import os
 import resource
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
@@ -82,7 +83,7 @@ def _independent(train: Frame, seed: int, jobs: int) -> tuple[Frame, Any]:
 def _arf(train: Frame, seed: int, jobs: int) -> tuple[Frame, Any]:
     from arfpy import arf
 
-    np.random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002  arfpy draws from it
     model = arf.arf(x=train, random_state=seed)
     model.forde()
     return model.forge(n=len(train)), None
@@ -151,7 +152,7 @@ def _for_xgboost(*frames: Frame) -> list[Frame]:
         if not pd.api.types.is_numeric_dtype(whole[name]):
             whole[name] = whole[name].astype("category")
     ends = np.cumsum([0, *map(len, frames)])
-    return [whole.iloc[a:b] for a, b in zip(ends, ends[1:])]
+    return [whole.iloc[a:b] for a, b in pairwise(ends)]
 
 
 def _classifier(jobs: int) -> Any:

@@ -27,6 +27,7 @@ import pytest
         ("bench_table_training.py", "cells against weight 0"),
         ("irrelevant.py", "test, copy 3"),
         ("newton.py", "gradient"),
+        ("bench_scale.py", "CPU microseconds per row"),
         ("tables.py", "C2ST, 1 is best"),
     ],
 )

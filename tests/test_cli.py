@@ -9,8 +9,10 @@ import pty
 import random
 import resource
 import signal
+import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -146,6 +148,7 @@ def test_every_command_helps_with_an_example() -> None:
         "inspect",
         "report",
         "compare",
+        "explore",
         "demo",
     ]
     assert list(commands) == expected
@@ -403,6 +406,12 @@ ENDLESS = {
 }
 
 
+def is_begun(process: subprocess.Popen[bytes]) -> bool:
+    """Whether the command imports what it needs, or has done so; before that, Ctrl-C is Python's own affair."""
+    return "numpy" in Path(f"/proc/{process.pid}/maps").read_text()
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what a process has loaded is found in /proc")
 @pytest.mark.parametrize("command", ENDLESS)
 def test_ctrl_c_at_any_moment_is_one_line_and_130(command: str, folder: Folder) -> None:
     rng = random.Random(command)
@@ -420,8 +429,9 @@ def test_ctrl_c_at_any_moment_is_one_line_and_130(command: str, folder: Folder) 
             ) as process,
         ):
             try:
+                wait_until(lambda: is_begun(process), "the command")
                 with pytest.raises(subprocess.TimeoutExpired):  # it is at work
-                    process.communicate(timeout=rng.uniform(0.5, 4))
+                    process.communicate(timeout=rng.uniform(0, 4))
                 for _ in range(n_signals):
                     process.send_signal(signal.SIGINT)
                 _, said = process.communicate(timeout=DEADLINE)
@@ -905,6 +915,31 @@ def test_a_fit_shows_its_progress_in_a_terminal(folder: Folder, terminal_window:
     seen = os.read(ours, 100_000)
     assert b"dimensions" in seen
     assert b"10/10" in seen
+
+
+def test_the_explorer_answers_until_ctrl_c(folder: Folder) -> None:
+    options = ("--no-browser", "--port", "0", "--random-state", "0", "--n-jobs", "1")
+    process = subprocess.Popen(
+        [EXECUTABLE, "explore", folder.model, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    url = process.stdout.readline().decode().strip()
+    with urllib.request.urlopen(f"{url}api/model", timeout=DEADLINE) as reply:
+        assert [column["name"] for column in json.load(reply)["columns"]] == list(NAMES)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 130
+    assert said.decode().splitlines()[-1] == "lbarn: interrupted"
+    assert b"Traceback" not in said
+    RUN_WELL.setdefault("explore", set()).update(options)
+
+
+def test_a_port_that_is_taken_is_named(folder: Folder) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert f"port {port} cannot be used" in refused("explore", folder.model, "--port", port)
 
 
 # ---------------------------------------------------------------------- last, what all tests above have run

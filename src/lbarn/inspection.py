@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -123,11 +124,14 @@ def _network(model: _Network) -> dict[str, Any]:
     found["max_leaf_nodes"] = _plain(model.max_leaf_nodes_)
     found["learning_rate"] = _plain(model.learning_rate_)
     found["selection"], found["seed"] = model.selection_, _plain(model.seed_)
-    validated = model.run_.log_likelihood([len(own) for own in model.network_.trees])
-    if validated is not None:
-        untrained = model.run_.log_likelihood([0] * len(model.network_.trees))
-        assert untrained is not None
-        found["log_likelihood"] = {"untrained": untrained[1], "train": validated[0], "valid": validated[1]}
+    run = model.run_
+    validated, untrained = (
+        run.log_likelihood([len(own) for own in model.network_.trees]),
+        run.log_likelihood([0] * len(model.network_.trees)),
+    )
+    if validated is not None and untrained is not None:
+        nothing = -len(counts) * math.log(2) if run.layout.is_binary else untrained[1]
+        found["log_likelihood"] = {"untrained": nothing, "train": validated[0], "valid": validated[1]}
     return found
 
 

@@ -211,7 +211,7 @@ class Density(RowModel):
 
     def _decoded(self, rows: Cells, random: np.random.RandomState) -> Any:
         """Cells as a table of the sort that the model was fitted on."""
-        if self.codebook_.is_binary and not self.codebook_.left_out:
+        if self.codebook_.is_binary:
             return self.table_format_.give(rows)
         return self._give(self.codebook_.decode(rows, _generator(random)))
 
@@ -232,7 +232,7 @@ class Density(RowModel):
         check_is_fitted(self)
         tables: Iterable[Any] = X if isinstance(X, Iterator) else [X]
         codec = self.distribution.codec(self.n_jobs)
-        if self.codebook_.is_binary and not self.codebook_.left_out:
+        if self.codebook_.is_binary:
             return codec.compress(chunk.cells for part in tables for chunk in self._ready(part).complete_chunks())
         return tablecodec.compress(codec, self.codebook_, (self._ready(part) for part in tables))
 
@@ -248,7 +248,7 @@ class Density(RowModel):
         """
         check_is_fitted(self)
         codec = self.distribution.codec(self.n_jobs)
-        if self.codebook_.is_binary and not self.codebook_.left_out:
+        if self.codebook_.is_binary:
             return self.table_format_.give(codec.decompress(data, max_rows))
         return self._give(tablecodec.decompress(codec, self.codebook_, data, max_rows))
 
@@ -296,7 +296,7 @@ class Density(RowModel):
 
     def _is_binary(self) -> bool:
         check_is_fitted(self)
-        return self.codebook_.is_binary and not self.codebook_.left_out
+        return self.codebook_.is_binary
 
     def denoise(
         self,

@@ -206,6 +206,8 @@ def _common(head: Mapping[str, Any], tensors: Tensors) -> dict[str, Any]:
     if head["sort"] not in ("boolean", "number", "time", "string"):
         raise ValueError(f"unknown sort of column {head['sort']!r}")
     kind = arrow_type(str(head["type"]))
+    if categories is not None:
+        _check_levels(categories, kind)
     values: Any = pa.array([], pa.string()) if head["sort"] == "string" else np.zeros(0)
     plain = Column(
         str(head["sort"]),
@@ -226,6 +228,16 @@ def _common(head: Mapping[str, Any], tensors: Tensors) -> dict[str, Any]:
         "share_missing": share,
         "mass": mass,
     }
+
+
+def _check_levels(levels: Sequence[str], kind: pa.DataType) -> None:
+    """A ValueError if strings are not different, or do not read as values of a type."""
+    if len(set(levels)) != len(levels):
+        raise ValueError("levels are not different strings")
+    try:
+        pa.array(list(levels), pa.string()).cast(kind)
+    except (pa.ArrowNotImplementedError, UnicodeError) as error:
+        raise ValueError(str(error)) from error
 
 
 def _packed(nodes: Sequence[Node]) -> NDArray[np.int32]:
@@ -263,6 +275,11 @@ class BinaryCode(ColumnCode):
     """0 and 1."""
 
     kind = "binary"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the values came as numbers or booleans, none of them missing."""
+        return not self.missing and not self.plain.written and self.plain.sort in ("number", "boolean")
 
     @cached_property
     def tree(self) -> CodeTree:
@@ -310,7 +327,7 @@ class BinaryCode(ColumnCode):
 class CategoricalCode(ColumnCode):
     """Levels, each in a cell of its own; rare ones share the last of them, and levels that were never seen have one.
 
-    Cells: the missing value if it is one, what was never seen, then the levels as ``order`` has them.
+    Levels are strings; if they came as numbers or dates they are written as such, and ``plain`` has their type. Cells: the missing value if it is one, what was never seen, then the levels as ``order`` has them.
     """
 
     kind = "categorical"
@@ -327,6 +344,8 @@ class CategoricalCode(ColumnCode):
         texts = column.texts()
         seen = pc.value_counts(texts.filter(pa.array(~column.missing))).field(0).to_pylist() if len(texts) else []
         levels = list(column.categories) if column.categories is not None else sorted(seen)
+        if column.sort == "number" and column.categories is None:
+            levels.sort(key=float)
         codes = _codes(texts, levels)
         counted = codes >= 0
         mass = np.bincount(codes[counted], None if weight is None else weight[counted], len(levels)).astype(float)
@@ -450,11 +469,14 @@ class CategoricalCode(ColumnCode):
     @classmethod
     def from_parts(cls, head: Mapping[str, Any], tensors: Tensors) -> CategoricalCode:
         levels, order, rare = tuple(head["levels"]), tuple(head["order"]), tuple(head["rare"])
-        if not all(isinstance(level, str) for level in levels) or len(set(levels)) != len(levels):
-            raise ValueError("levels are not different strings")
+        if not all(isinstance(level, str) for level in levels):
+            raise ValueError("levels are not strings")
         if sorted([*(k for k in order if k != -1), *rare]) != list(range(len(levels))) or (-1 in order) != bool(rare):
             raise ValueError("cells and levels do not fit")
         common = _common(head, tensors)
+        if common["plain"].sort != "string":
+            raise ValueError("levels are not strings")
+        _check_levels(levels, common["plain"].type)
         rare_mass = tensors["rare_mass"]
         if len(common["mass"]) != 1 + int(common["missing"]) + len(order) or rare_mass.shape != (len(rare),):
             raise ValueError("cells and their numbers of rows do not fit")
@@ -506,6 +528,11 @@ class _NumericCode(ColumnCode):
         if self.plain.sort == "time":
             return times_of(column, self.plain.type, self.label)
         return numbers_of(column, self.label)
+
+    def as_plain(self, column: Column) -> Column:
+        if self.plain.sort == "string":  # also a level that there is not
+            return self.plain.with_values(column.texts(), column.missing)
+        return super().as_plain(column)
 
     def number(self, column: Column) -> Floats:
         """The values as numbers (ordered categories by their number, times in their unit), NaN where missing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -41,7 +41,7 @@ class TableFormat:
         """The array in this sort of table; ``dtype`` replaces the columns' own, for what is not 0 and 1."""
         if self.library == "numpy" or self.names is None:
             return X.astype(dtype or self.dtypes[0], copy=False)
-        own_types = [str(dtype)] * len(self.names) if dtype else self.dtypes
+        own_types = [str(np.dtype(dtype))] * len(self.names) if dtype else self.dtypes
         columns = [_numbers(X[:, j], own) for j, own in enumerate(own_types)]
         return as_table(self.library, self.names, columns, own_types)
 
@@ -163,7 +163,8 @@ class Table:
         if isinstance(self.source, np.ndarray) and self.source.dtype.kind not in "biuf":
             return False, False
         if isinstance(self.source, nw.DataFrame) and not all(
-            dtype == nw.Boolean or dtype.is_numeric() for dtype in self.source.schema.values()
+            column.dtype == nw.Boolean or column.dtype.is_numeric() or column.null_count() == len(column)
+            for column in self.source.iter_columns()
         ):
             return False, False
         some = False
@@ -405,7 +406,7 @@ def read_table(X: Any, *, binarize: float | None = None) -> Table:
     if array.dtype.kind not in "biufOU":
         raise ValueError(f"X is of type {array.dtype}; LBARN takes numbers, booleans, strings and dates")
     if array.dtype.kind == "O":
-        with suppress(TypeError, ValueError):
+        with nullcontext() if binarize is not None else suppress(TypeError, ValueError):
             array = array.astype(np.float64)
     return _sized(Table(array.shape[0], array.shape[1], TableFormat(dtypes=(str(array.dtype),)), binarize, array))
 

@@ -71,4 +71,4 @@ def with_peers(valid: Floats, share: Floats, levels: NDArray[np.intp], n_valid: 
 
 def validated(conditionals: Sequence[Conditional], counts: NDArray[np.intp]) -> float:
     """The validation log-likelihood per row with so many trees of each."""
-    return float(sum(c.valid_share * c.valid_curve[n] for c, n in zip(conditionals, counts)))
+    return float(np.array([c.valid_share * c.valid_curve[n] for c, n in zip(conditionals, counts)]).sum())

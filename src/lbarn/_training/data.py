@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -98,10 +97,7 @@ class GivenRows:
             if rows is not None and rows.cells is not None:
                 digest.update(f"{rows.cells.shape}".encode() + rows.cells.tobytes())
         if not self.book.is_binary:
-            header, tensors = self.book.to_parts()
-            digest.update(json.dumps(header, sort_keys=True).encode())
-            for name in sorted(tensors):
-                digest.update(name.encode() + tensors[name].tobytes())
+            digest.update(self.book.fingerprint())
         return digest.hexdigest()
 
     def base_rates(self) -> NDArray[np.float64]:
@@ -171,7 +167,7 @@ def _codebook(
 
 def coded_rows(table: CodedTable, weight: Weights) -> TrainingRows:
     """All rows of a table, columns as they were given."""
-    if table.book.is_binary and not table.book.left_out:
+    if table.book.is_binary:
         return TrainingRows(*table.table.pack(), weight)
     return TrainingRows.coded(np.concatenate([chunk.cells for chunk in table.chunks()]), weight)
 

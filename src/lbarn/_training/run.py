@@ -71,13 +71,18 @@ class TrainingRun:
         """Mean log-likelihood per row of every column after 0, 1, ... trees, shape (D, rounds + 1), in network order."""
         if self.is_trimmed:
             return None
-        train, valid = curves(self.conditionals, self.boosting.max_iter)
         if self.layout.is_binary:
-            return train, valid
-        learned = [not own.constant for own in self.conditionals]
-        by_column = np.zeros((self.layout.n_columns, len(self.conditionals)))
-        by_column[self.layout.node_column, np.arange(len(self.conditionals))] = learned
-        return by_column @ train, by_column @ valid
+            return curves(self.conditionals, self.boosting.max_iter)
+        train, valid = np.zeros((2, self.layout.n_columns, self.boosting.max_iter + 1))
+        for column, own in zip(self.layout.node_column, self.conditionals):
+            if not own.constant:
+                for curve, total, share in (
+                    (own.train_curve, train[column], own.train_share),
+                    (own.valid_curve, valid[column], own.valid_share),
+                ):
+                    total[: len(curve)] += share * curve
+                    total[len(curve) :] += share * curve[-1]
+        return train, valid
 
     def selected_curve(self, counts: Sequence[int]) -> NDArray[np.float64]:
         """Validation log-likelihood per row after every round, if every node stops at its number of trees."""
@@ -91,9 +96,11 @@ class TrainingRun:
         """Per training and per validation row, with so many trees of every node; None if the run was trimmed."""
         if self.is_trimmed:
             return None
-        learned = [(own, n) for own, n in zip(self.conditionals, counts) if not own.constant]
-        train = sum(own.train_share * own.train_curve[n] for own, n in learned)
-        return float(train), float(sum(own.valid_share * own.valid_curve[n] for own, n in learned))
+        by_column = np.argsort(self.order[self.layout.node_column], kind="stable")
+        learned = [(self.conditionals[k], counts[k]) for k in by_column if not self.conditionals[k].constant]
+        train = np.array([own.train_share * own.train_curve[n] for own, n in learned])
+        valid = np.array([own.valid_share * own.valid_curve[n] for own, n in learned])
+        return float(train.sum()), float(valid.sum())
 
     def select(self, method: str) -> NDArray[np.intp]:
         """The number of trees of every node by one of the selections."""

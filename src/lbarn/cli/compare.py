@@ -112,9 +112,11 @@ def _rows(name: str, header: bool | None) -> Any:
     from lbarn._tables.files import open_table
     from lbarn.cli.data import tell_notes
 
-    with open_table(name, header=header, any_cells=True) as table:
+    with open_table(name, header=header) as table:
         tell_notes(table)
-        return table.read()
+        rows = table.read()
+        tell_notes(table)
+        return rows
 
 
 def _scorer(path: str, n_jobs: int) -> Any:
