@@ -239,6 +239,13 @@ class TestFits:
         with pytest.raises(ValueError, match=message):
             LBARNRegressor(brief()).fit(X, y)
 
+    def test_a_fit_that_is_refused_leaves_the_model_that_was(self) -> None:
+        model = LBARNRegressor(brief(max_iter=5)).fit(X, Y)
+        before = model.predict(X_TEST)
+        with pytest.raises(ValueError, match="holds inf"):
+            model.fit(X.assign(income=np.inf), Y)
+        np.testing.assert_array_equal(model.predict(X_TEST), before)
+
     def test_without_a_fit_there_is_nothing_to_predict(self) -> None:
         with pytest.raises(NotFittedError):
             LBARNRegressor().predict(X)
