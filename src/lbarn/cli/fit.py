@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["fit"]
 
-_NOT_TUNED = {"binarize", "n_jobs", "random_state", "validation_fraction"}  # what --tune takes, too
+_NOT_TUNED = {"binarize", "columns", "max_cells", "missing", "n_jobs", "random_state", "validation_fraction"}  # what --tune takes, too
 _KINDS = ("binary", "categorical", "ordered", "continuous", "datetime", "drop")
 _SHOWN = 60  # columns
 
