@@ -33,7 +33,6 @@ _ENOUGH = 1000  # and a final one
 _CLOUDS = 8  # independent runs of the Monte Carlo: how far they differ is its error
 _QUICK_PARTICLES, _PARTICLES = 60, 2500  # of each
 _PARTICLE_VALUES = 40_000  # particles x columns of each: of wide tables there are fewer particles
-_PATIENCE = 20.0  # seconds that a final answer waits for the pool
 _MAX_TRIED = 100_000  # rows that are drawn to find some that meet the conditions, before particles are used
 _STRATA = 8  # points inside a cell at which its law is looked at
 _INNER = (0.1, 0.5, 0.9)
@@ -45,10 +44,10 @@ _INNER = (0.1, 0.5, 0.9)
 def describe(subject: Subject) -> dict[str, Any]:
     """The columns with their bars, what was left out, and the strongest links."""
     model, book = subject.model, subject.book
-    infos = {str(info.name): info for info in model.columns_}
+    infos = model.columns_
     columns = []
-    for name, chart in zip(subject.names, subject.charts):
-        info = infos[name]
+    for j, name, chart in zip(book.taken.tolist(), subject.names, subject.charts):
+        info = infos[j]
         columns.append(
             {
                 "name": name,
@@ -91,8 +90,6 @@ class _Shares:
 def ask(subject: Subject, conditions: Conditions, *, refined: bool = False) -> dict[str, Any]:
     """The distribution of every column under the conditions, with standard errors, and the probability of the conditions."""
     start = time.perf_counter()
-    if refined:
-        subject.wait(_PATIENCE)
     shares = {j: condition.shares(subject.charts[j]) for j, condition in conditions.items()}
     found = _counted(subject, shares)
     if conditions and found.effective.min() < (_ENOUGH if refined else _ENOUGH_QUICK):
