@@ -16,7 +16,7 @@ from lbarn._network.conditioning import Answer
 from lbarn._network.network import Given
 from lbarn._tables.codes import BinaryCode, CategoricalCode, ColumnCode, ContinuousCode, GridCode
 from lbarn._tables.column import Column
-from lbarn.explorer.charts import Chart, NumericCode, level_texts, shown
+from lbarn.explorer.charts import Chart, level_texts, quantiles, shown
 from lbarn.explorer.conditions import Conditions, QuestionError, text_column
 from lbarn.explorer.links import strongest_links
 from lbarn.explorer.subject import Subject
@@ -198,16 +198,7 @@ def _summary(code: ColumnCode, cells: Floats) -> list[str] | None:
     possible = np.where(code.tree.present, cells, 0.0)
     if not possible.sum() > 0:
         return None
-    return shown(code, _quantiles(code, possible).tolist())
-
-
-def _quantiles(code: NumericCode, cells: Floats) -> Floats:
-    upto = np.cumsum(cells) / cells.sum()
-    shares = np.array(_INNER)
-    cell = np.minimum(np.searchsorted(upto, shares - 1e-12), np.flatnonzero(cells)[-1])
-    own = cells[cell] / cells.sum()
-    rest = np.clip((shares - (upto[cell] - own)) / np.maximum(own, 1e-300), 0.0, 1.0)
-    return code.quantiles(cell, rest)
+    return shown(code, quantiles(code, possible, _INNER).tolist())
 
 
 def _rounded(values: Floats) -> list[float]:
@@ -383,7 +374,7 @@ def _expected(chart: Chart, p: Floats) -> str:
     code = chart.code
     if isinstance(code, (GridCode, ContinuousCode)) and chart.is_numeric:
         possible = np.where(code.tree.present, p, 0.0)
-        low, middle, high = shown(code, _quantiles(code, possible).tolist())
+        low, middle, high = shown(code, quantiles(code, possible, _INNER).tolist())
         empty = f"; empty in {p[0]:.0%}" if code.missing and p[0] >= 0.005 else ""
         return (middle if low == high else f"about {middle} (80% are {low} to {high})") + empty
     shares = p @ chart.weights
