@@ -67,7 +67,8 @@ class TestDistribution:
 
     def test_quantiles_are_of_the_distribution(self, model: LBARNRegressor) -> None:
         low, middle, high = model.predict_quantile(X_TEST, [0.1, 0.5, 0.9]).T
-        assert (low <= middle).all() and (middle <= high).all()
+        assert (low <= middle).all()
+        assert (middle <= high).all()
         inside = np.mean((low <= Y_TEST) & (high >= Y_TEST))
         assert inside == pytest.approx(0.85, abs=0.12)
         np.testing.assert_array_equal(model.predict_quantile(X_TEST), middle)
@@ -85,7 +86,8 @@ class TestDistribution:
 
     def test_only_the_last_column_is_trained(self, model: LBARNRegressor) -> None:
         *others, own = model.network_.n_trees_
-        assert not any(others) and own > 0
+        assert not any(others)
+        assert own > 0
         assert list(model.network_.table_format_.names) == [*X.columns, "hours"]
         joint = brief().fit(pd.concat([X, Y], axis=1)).conditional(X_TEST, "hours").mean()
         assert np.corrcoef(joint, model.predict(X_TEST))[0, 1] > 0.95

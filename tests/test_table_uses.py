@@ -111,16 +111,17 @@ def processes(_: Path) -> None:
 
 def dask(_: Path) -> None:
     distributed = pytest.importorskip("distributed")
-    with distributed.Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None):
-        with joblib.parallel_config("dask"):
-            own = brief(max_iter=6).fit(X)
+    client = distributed.Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None)
+    with client, joblib.parallel_config("dask"):
+        own = brief(max_iter=6).fit(X)
     same(own, brief(max_iter=6).fit(X))
 
 
 def tuning(_: Path) -> None:
     own = lbarn.tune(X, minutes=0.04, random_state=0, verbose=0, columns={"works": "drop"}, missing="unknown")
     assert own.trials_[0]["n_dimensions"] == 6
-    assert own.codebook_.left_out and own.missing == "unknown"
+    assert own.codebook_.left_out
+    assert own.missing == "unknown"
     assert own.score(TEST) > -60
 
 
@@ -131,7 +132,17 @@ def ensembles(_: Path) -> None:
 
 
 USES: list[Callable[[Path], None]] = [
-    *(warm_start, warm_start_of_a_search, checkpoint, selections, refit_leaves, cumulative_score, orders, leaves, weights),
+    *(
+        warm_start,
+        warm_start_of_a_search,
+        checkpoint,
+        selections,
+        refit_leaves,
+        cumulative_score,
+        orders,
+        leaves,
+        weights,
+    ),
     *(processes, dask, tuning, ensembles),
 ]
 
@@ -248,13 +259,15 @@ class TestClassifier:
     def test_a_discriminative_model_trains_the_classes_alone(self) -> None:
         model = LBARNClassifier(brief(), method="discriminative").fit(PLAIN, TOWNS)
         *others, own = model.network_.n_trees_
-        assert not any(others) and own > 0
+        assert not any(others)
+        assert own > 0
         assert model.network_.columns_["town"].levels == ("Aachen", "Bonn", "Celle", "nowhere")
         assert not hasattr(model, "networks_")
         with pytest.raises(ValueError, match=r"no P\(x \| c\)"):
             model.predict_joint_log_proba(PLAIN)
         again = model.set_params(method="generative").fit(PLAIN, TOWNS)
-        assert hasattr(again, "networks_") and not hasattr(again, "network_")
+        assert hasattr(again, "networks_")
+        assert not hasattr(again, "network_")
 
     def test_rows_of_weight_0_and_rows_to_validate_on(self) -> None:
         weight = np.where(TOWNS == "nowhere", 0.0, 1.0)
@@ -386,7 +399,9 @@ class TestExplain:
         assert bit.reason.startswith("hours is 58; expected ")
         strange = reasons(model, row.assign(hours=99))["hours"]
         told = [float(end) for end in strange.expected.split(" to ")]
-        assert len(told) == 2 and told[0] < told[1] <= max(high, 59) and low >= 0
+        assert len(told) == 2
+        assert told[0] < told[1] <= max(high, 59)
+        assert low >= 0
         assert strange.reason == f"hours is 99; expected {strange.expected}"
 
     def test_a_heavy_value_is_named_if_the_number_is_in_the_range(self, model: LBARN) -> None:
@@ -408,7 +423,8 @@ class TestExplain:
         assert bits["works"].value == 1
         assert bits["since"].reason.startswith("since is 2040-01-01; expected 202")
         assert bits["income"].reason.startswith("income is 10000000; expected ")
-        assert bits["income"].probability is None and bits["income"].base_rate is None
+        assert bits["income"].probability is None
+        assert bits["income"].base_rate is None
 
     def test_what_is_empty(self, model: LBARN) -> None:
         bit = reasons(model, TEST[:1].assign(town=None))["town"]
@@ -447,7 +463,9 @@ class TestInspection:
         assert "retired = 1" in text or "age >= " in text
         assert "log-odds of 'hours >= " in text
         town = describe_column(model, "town")
-        assert town["distribution"]["shares"]["Aachen"] == pytest.approx((X.town == "Aachen").sum() / X.town.notna().sum())
+        assert town["distribution"]["shares"]["Aachen"] == pytest.approx(
+            (X.town == "Aachen").sum() / X.town.notna().sum()
+        )
         assert town["share_missing"] == pytest.approx(X.town.isna().mean())
 
     def test_the_kinds_of_columns_are_counted(self, model: LBARN) -> None:
@@ -470,7 +488,8 @@ class TestInspection:
             list(lines(found))
             list(column_lines(describe_column(own, target)))
         generative = describe(LBARNClassifier(brief(max_iter=3)).fit(PLAIN, TOWNS))
-        assert "target" not in generative and len(generative["classes"]) == 4
+        assert "target" not in generative
+        assert len(generative["classes"]) == 4
 
     def test_calibration_says_that_it_needs_bits(self, model: LBARN) -> None:
         with pytest.raises(ValueError, match=r"calibration is of binary columns; the model has others \(categorical, "):
@@ -541,7 +560,8 @@ class TestIndependentColumns:
         own = IndependentColumns(columns={"age": "categorical", "town": "drop"}, max_cells=8, missing="unknown").fit(X)
         assert own.columns_["age"].kind == "categorical"
         assert own.columns_["town"].kind == "left out"
-        assert own.columns_["income"].share_missing > 0 and not own.codebook_.codes[3].missing
+        assert own.columns_["income"].share_missing > 0
+        assert not own.codebook_.codes[3].missing
 
 
 def test_parameters_with_columns_by_number_come_back_from_a_file(tmp_path: Path) -> None:

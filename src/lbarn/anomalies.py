@@ -65,9 +65,7 @@ def explain(model: Density, X: Any, *, n_rows: int = 10, n_bits: int = 5) -> lis
     """
     check_counts(n_rows=n_rows, n_bits=n_bits)
     distribution, book = model.distribution, model.codebook_
-    table = read_like(
-        X, model.table_format_, model.n_features_in_, binarize=model.binarize, optional=book.left_out
-    )
+    table = read_like(X, model.table_format_, model.n_features_in_, binarize=model.binarize, optional=book.left_out)
     scores = np.concatenate(
         [
             distribution.log_likelihood(chunk.cells, model.n_jobs) + chunk.log_inside

@@ -15,7 +15,13 @@ from lbarn.parameters import Parameters, constraints, documented
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["DerivedParameters", "estimator_from_json", "estimator_to_json", "parameters_from_json", "parameters_to_json"]
+__all__ = [
+    "DerivedParameters",
+    "estimator_from_json",
+    "estimator_to_json",
+    "parameters_from_json",
+    "parameters_to_json",
+]
 
 _Model = TypeVar("_Model", bound=Parameters)
 
@@ -45,7 +51,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.random.RandomState):
         return None
     if isinstance(value, Mapping):
-        return [[_plain(key), own] for key, own in value.items()]  # names in JSON are strings, and columns may be numbers
+        return [
+            [_plain(key), own] for key, own in value.items()
+        ]  # names in JSON are strings, and columns may be numbers
     if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str):
         return np.asarray(value).tolist()
     return value.item() if isinstance(value, np.generic) else value

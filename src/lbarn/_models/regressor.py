@@ -196,7 +196,9 @@ def _to_parts(model: LBARNRegressor, trim: bool) -> tuple[dict[str, Any], Tensor
 
 def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARNRegressor:
     with modelfile.sensible():
-        model = LBARNRegressor(estimator_from_json(header["estimator"], {"LBARN": LBARN, "LBARNEnsemble": LBARNEnsemble}))
+        model = LBARNRegressor(
+            estimator_from_json(header["estimator"], {"LBARN": LBARN, "LBARNEnsemble": LBARNEnsemble})
+        )
         part = dict(header["network"])
     network = modelfile.from_parts(part.pop("kind", None), part, tensors)
     fitted = TargetNetwork.checked(network)

@@ -111,6 +111,4 @@ class TargetNetwork:
         for chunk in CodedTable(joined, book).without(book.n_columns - 1).chunks():
             cells = np.where(chunk.cells == UNKNOWN, common, chunk.cells)
             parts.append(np.exp(model.distribution.last_column(cells, model.n_jobs)))
-        return ConditionalDistribution(
-            self.code, np.concatenate(parts), model.table_format_, model.n_features_in_ - 1
-        )
+        return ConditionalDistribution(self.code, np.concatenate(parts), model.table_format_, model.n_features_in_ - 1)

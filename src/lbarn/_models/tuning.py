@@ -404,9 +404,7 @@ class _Trials:
         if setting["init"] == "half" or n < 2:
             return [(self.data, valid, 1.0)]
         halves = [valid.take(np.arange(k, n, 2)) for k in (0, 1)]
-        return [
-            (replace(self.data, valid=one), other, other.n_rows / n) for one, other in (halves, reversed(halves))
-        ]
+        return [(replace(self.data, valid=one), other, other.n_rows / n) for one, other in (halves, reversed(halves))]
 
     def _train(self, setting: Setting, data: TrainingData, *, limited: bool = False) -> list[Conditional]:
         def stop_in_time() -> None:

@@ -94,7 +94,8 @@ def _to_parts(model: IndependentColumns, trim: bool) -> tuple[dict[str, Any], Te
         "missing": model.missing,
         "codebook": described,
     }
-    own = {"log_odds": np.concatenate(log_odds), "base_rates": model.base_rates_}
+    assert model.base_rates_ is not None
+    own: Tensors = {"log_odds": np.concatenate(log_odds), "base_rates": model.base_rates_}
     return header, {**own, **{f"codebook.{name}": array for name, array in tensors.items()}}
 
 
@@ -107,7 +108,9 @@ def _from_parts(header: dict[str, Any], tensors: Tensors) -> IndependentColumns:
         if missing not in ("value", "unknown") or not (threshold is None or np.isfinite(threshold)):
             raise ValueError("its parameters are out of range")
         model = IndependentColumns(
-            max_cells=int(header["max_cells"]), missing=missing, binarize=None if threshold is None else float(threshold)
+            max_cells=int(header["max_cells"]),
+            missing=missing,
+            binarize=None if threshold is None else float(threshold),
         )
     log_odds = expect(tensors, "log_odds", np.int32, (book.layout.n_nodes,))
     if len(log_odds) and log_odds.min() == np.iinfo(np.int32).min:

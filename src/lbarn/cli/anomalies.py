@@ -50,7 +50,9 @@ def anomalies(
         for bit in bits:
             rate = "" if bit.base_rate is None else f", {bit.base_rate:.2%} of all rows have it"
             if is_binary:
-                lines.append(f"    {bit.column} = {bit.value}  p = {bit.probability:.2g}  ({bit.surprise:.1f} nats{rate})")
+                lines.append(
+                    f"    {bit.column} = {bit.value}  p = {bit.probability:.2g}  ({bit.surprise:.1f} nats{rate})"
+                )
             else:
                 lines.append(f"    {bit.reason}  ({bit.surprise:.1f} nats{rate})")
     show("\n".join(lines))
