@@ -44,6 +44,7 @@ EXTRAS = {  # what a page imports
     "plots.md": ["matplotlib", "pandas"],
     "report.md": ["jinja2", "matplotlib", "pandas"],
     "synthesis.md": ["pandas"],
+    "tables.md": ["pandas"],
 }
 SET_UP = "index.md#set-up"
 LIKE_DOCTEST = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

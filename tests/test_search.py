@@ -130,7 +130,7 @@ def test_the_order_in_which_dimensions_finish_does_not_matter(selection: str) ->
                 trained[position] = Conditional(position, Trees.empty(), train_curve, valid_curve)
             return trained
 
-        how, _, tried = search(24, Boosting(max_iter=20), LEAF_GRID, (0.1,), selection, train)
+        how, _, tried = search(range(24), Boosting(max_iter=20), LEAF_GRID, (0.1,), selection, train)
         return how, tried
 
     assert all(run(seed) == run(0) for seed in range(1, 6))

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 import lbarn
 from lbarn import LBARN
 from lbarn._engine.bits import pack
+from lbarn._engine.codetree import Layout
 from lbarn._engine.conditional import Boosting, Conditional
 from lbarn._engine.rows import TrainingData, TrainingRows
 from lbarn._models import tuning
@@ -145,7 +146,7 @@ def test_trials_are_shown_in_a_table(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_a_start_is_judged_on_rows_that_did_not_say_how_long_it_is() -> None:
     valid = TrainingRows(pack(VALID))
-    data = TrainingData(TrainingRows(pack(X)), valid, 0)
+    data = TrainingData(Layout.binary(X.shape[1]), TrainingRows(pack(X)), valid, 0)
     trials = tuning._Trials(Boosting(), data, float("inf"), None, lambda trials: None)
     assert [(part.valid is valid, judging is valid) for part, judging, _ in trials._judgements({"init": "half"})] == [
         (True, True)
@@ -163,7 +164,7 @@ def test_a_selection_is_judged_on_rows_that_it_has_not_seen() -> None:
     how = Boosting(max_leaf_nodes=4, learning_rate=0.3, max_iter=30)
     packed = pack(train), pack(valid)
     trained = [Conditional.train(*packed, d, how) for d in range(12)]
-    judged = tuning.cross_validated(trained, TrainingRows(packed[1]), 30)
+    judged = tuning.cross_validated(trained, Layout.binary(12), TrainingRows(packed[1]), 30)
     expected = {}
     for method in tuning.SELECTIONS:
         total = 0.0

@@ -231,7 +231,7 @@ class Layout:
     def pack(self, cells: Cells) -> PackedBits:
         """The bits of rows of cells, columns in network order; unknown ones read as cell 0."""
         if self.is_binary:
-            return pack(cells)
+            return pack(np.where(cells == UNKNOWN, 0, cells) if cells.dtype == np.uint16 else cells)
         rows = np.zeros((len(cells), row_bytes(self.n_bits)), np.uint8)
         for start in range(0, len(cells), _CHUNK_ROWS):
             chunk = rows[start : start + _CHUNK_ROWS]

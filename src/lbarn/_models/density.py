@@ -20,6 +20,7 @@ from lbarn._models import tablecodec
 from lbarn._models.given import Evidence, merged
 from lbarn._models.predicted import ConditionalDistribution
 from lbarn._network.conditioning import Answer
+from lbarn._network.mixture import Mixture
 from lbarn._network.network import Distribution, Given, Network
 from lbarn._tables.codebook import Codebook
 from lbarn._tables.coded import CodedTable
@@ -116,6 +117,8 @@ class Density(RowModel):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        any_table = hasattr(self, "columns") and self.binarize is None
+        tags.input_tags.string = tags.input_tags.categorical = any_table
         return tags
 
     @property
@@ -208,7 +211,7 @@ class Density(RowModel):
 
     def _decoded(self, rows: Cells, random: np.random.RandomState) -> Any:
         """Cells as a table of the sort that the model was fitted on."""
-        if self.codebook_.is_binary and not self.codebook_.left_out:
+        if self.codebook_.is_binary:
             return self.table_format_.give(rows)
         return self._give(self.codebook_.decode(rows, _generator(random)))
 
@@ -229,7 +232,7 @@ class Density(RowModel):
         check_is_fitted(self)
         tables: Iterable[Any] = X if isinstance(X, Iterator) else [X]
         codec = self.distribution.codec(self.n_jobs)
-        if self.codebook_.is_binary and not self.codebook_.left_out:
+        if self.codebook_.is_binary:
             return codec.compress(chunk.cells for part in tables for chunk in self._ready(part).complete_chunks())
         return tablecodec.compress(codec, self.codebook_, (self._ready(part) for part in tables))
 
@@ -245,7 +248,7 @@ class Density(RowModel):
         """
         check_is_fitted(self)
         codec = self.distribution.codec(self.n_jobs)
-        if self.codebook_.is_binary and not self.codebook_.left_out:
+        if self.codebook_.is_binary:
             return self.table_format_.give(codec.decompress(data, max_rows))
         return self._give(tablecodec.decompress(codec, self.codebook_, data, max_rows))
 
@@ -293,7 +296,7 @@ class Density(RowModel):
 
     def _is_binary(self) -> bool:
         check_is_fitted(self)
-        return self.codebook_.is_binary and not self.codebook_.left_out
+        return self.codebook_.is_binary
 
     def denoise(
         self,
@@ -387,10 +390,14 @@ class Density(RowModel):
 
     def _last_column(self, cells: Cells, unknown: NDArray[np.bool_], j: int) -> Floats | None:
         """P of every cell of column ``j``, if that is the last one and all others are known."""
-        network = self.distribution
-        if not isinstance(network, Network) or network.order[-1] != j or np.delete(unknown, j, axis=1).any():
+        own = self.distribution
+        networks = own.networks if isinstance(own, Mixture) else (own,)
+        if np.delete(unknown, j, axis=1).any():
             return None
-        return np.exp(network.last_column(cells, self.n_jobs))
+        if not all(isinstance(network, Network) and network.order[-1] == j for network in networks):
+            return None
+        assert isinstance(own, (Network, Mixture))
+        return np.exp(own.last_column(cells, self.n_jobs))
 
     def _column_number(self, column: Any) -> tuple[int, int]:
         """A column's number among those given, and among those modelled."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -139,19 +139,31 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
         checkpoint : path, optional
             A folder for finished columns: the same fit started again continues from there.
         """
+        return self.fit_rows(
+            GivenRows.read(self, X, X_val, sample_weight, sample_weight_val), checkpoint=checkpoint, stacklevel=5
+        )
+
+    def fit_rows(
+        self,
+        rows: GivenRows,
+        *,
+        targets: Sequence[int] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        stacklevel: int = 2,
+    ) -> LBARN:
+        """Learn from rows that have been coded. If there are ``targets``, these columns alone are trained, given all others."""
         if isinstance(self.n_iter_no_change, int) and self.selection != "individual":
             raise ValueError(f"n_iter_no_change works with selection='individual' only, not {self.selection!r}")
-        rows = GivenRows.read(self, X, X_val, sample_weight, sample_weight_val)
         before = self.run_ if self.warm_start and hasattr(self, "run_") else None
-        total = None if is_auto(self) and before is None else rows.n_columns
+        total = None if is_auto(self) and before is None else rows.n_columns if targets is None else len(targets)
         with fit_progress(self, total, self.verbose) as progress:
-            run = train_run(self, rows, before=before, checkpoint=checkpoint, progress=progress)
-        if run.is_rising and run.boosting.n_iter_no_change is None:
+            run = train_run(self, rows, targets=targets, before=before, checkpoint=checkpoint, progress=progress)
+        if run.boosting.n_iter_no_change is None and run.is_rising:
             warnings.warn(
                 f"validation log-likelihood is still rising at max_iter={self.max_iter}; raise max_iter (warm_start=True "
                 "continues this fit), or learning_rate, or set learning_rate='auto'",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=stacklevel,
             )
         self._remember(rows.format, rows.n_given, rows.base_rates(), rows.book)
         self.__dict__.pop("trials_", None)  # of an earlier fit
@@ -241,6 +253,8 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
 
 # ---------------------------------------------------------------------- files
 
+_MAX_ROUNDS = 100_000  # to which the curves of a model file are held flat
+
 
 def _to_parts(model: LBARN, trim: bool) -> tuple[dict[str, Any], Tensors]:
     check_is_fitted(model)
@@ -272,9 +286,9 @@ def _to_parts(model: LBARN, trim: bool) -> tuple[dict[str, Any], Tensors]:
         tensors["n_start"] = np.array(starts, np.int64)
     if model.base_rates_ is not None:
         tensors["base_rates"] = model.base_rates_
-    if not model.codebook_.is_binary or model.codebook_.left_out:
+    if not model.codebook_.is_binary:
         described, own = model.codebook_.to_parts()
-        header |= {"codebook": described, "n_valid": run.n_valid}
+        header |= {"codebook": described, "n_valid": run.n_valid, "rounds": run.boosting.max_iter}
         tensors |= {f"codebook.{name}": array for name, array in own.items()}
         tensors["constant"] = np.array([own.constant for own in run.conditionals], np.uint8)
         if not trimmed:
@@ -326,7 +340,7 @@ def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARN:
         if not 0 < how.learning_rate <= 1 or not 1 <= (how.max_leaf_nodes or 0) <= 65_535:
             raise ValueError("its learning rate or number of leaves is out of range")
         found, trials = _records(fitted["search_results"]), _records(fitted.get("trials"))
-        n_valid = float(header.get("n_valid", 0.0))
+        n_valid, rounds = float(header.get("n_valid", 0.0)), int(header.get("rounds", 0))
     base_rates = None
     if "base_rates" in tensors:
         base_rates = expect(tensors, "base_rates", np.float64, (D,))
@@ -334,6 +348,11 @@ def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARN:
         if not ((rates > 0) & (rates < 1)).all():
             raise ModelFileError("the base rates are not probabilities")
     curves = _curves(tensors, trimmed, order, lengths, book is None)
+    if not trimmed:  # as long as they were, whatever the parameters say now
+        rounds = tensors["train_curve"].shape[1] - 1 if book is None else rounds
+        if not lengths.max(initial=0) <= rounds <= max(_MAX_ROUNDS, lengths.max(initial=0)):
+            raise ModelFileError("the number of rounds makes no sense")
+        how = replace(how, max_iter=rounds)
     constant, shares = np.zeros(nodes, np.uint8), np.ones((nodes, 2))
     if book is not None:
         constant = expect(tensors, "constant", np.uint8, (nodes,))

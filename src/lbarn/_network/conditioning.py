@@ -549,7 +549,8 @@ def _answer(
 
     open_bits = np.flatnonzero(binary & (evidence.cells == UNKNOWN).any(axis=0))
     if len(open_bits):
-        ones = np.einsum("np,npd->nd", weight, states[:, :, open_bits])
+        bits = np.ascontiguousarray(states[:, :, open_bits])  # a sum must not depend on how arrays lie in memory
+        ones = np.einsum("np,npd->nd", weight, bits)
         before = np.stack([expected(int(k))[:, 1] for k in open_bits], axis=1)
         mixed = np.minimum((ones + doubt * before) / (1.0 + doubt), 1.0)
         probability[:, open_bits] = np.where(evidence.unknown[:, open_bits], mixed, probability[:, open_bits])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -77,9 +79,10 @@ class Codebook:
         """The bits of the columns, as they were given."""
         return Layout(tuple(code.tree for code in self.codes))
 
-    @property
+    @cached_property
     def is_binary(self) -> bool:
-        return self.layout.is_binary
+        """Whether the table is numbers 0 and 1 throughout, and no column is left out: such a table needs no codes."""
+        return not self.left_out and all(isinstance(code, BinaryCode) and code.is_plain for code in self.codes)
 
     def encode(self, columns: Iterable[Column]) -> tuple[Cells, Floats]:
         """Rows of cells, and the log-likelihood of every value inside its cell, (n, D)."""
@@ -100,6 +103,14 @@ class Codebook:
             tensors |= {f"column{j}.{name}": array for name, array in own.items()}
         left_out = {str(j): why for j, why in self.left_out.items()}
         return {"codes": heads, "taken": self.taken.tolist(), "left_out": left_out}, tensors
+
+    def fingerprint(self) -> bytes:
+        """Of all that the codes are."""
+        header, tensors = self.to_parts()
+        digest = hashlib.blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=16)
+        for name in sorted(tensors):
+            digest.update(f"{name} {tensors[name].dtype.str} {tensors[name].shape}".encode() + tensors[name].tobytes())
+        return digest.digest()
 
     @classmethod
     def from_parts(cls, header: Mapping[str, Any], tensors: Tensors) -> Codebook:

@@ -67,7 +67,7 @@ class CodedTable:
 
     def chunks(self) -> Iterator[CodedChunk]:
         """Successive chunks of rows."""
-        if self.book.is_binary and not self.book.left_out and self.blind is None:
+        if self.book.is_binary and self.blind is None:
             for start, values, missing in self.table.chunks():
                 yield CodedChunk(start, values, missing)
             return

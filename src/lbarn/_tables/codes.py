@@ -95,6 +95,42 @@ class ColumnCode(ABC):
         column = self.plain.with_values(values, gone)
         return self.encode(column)[1], column
 
+    @cached_property
+    def entropy_inside(self) -> Floats:
+        """The mean of -log p of a value inside every cell, by the law in it; 0 outside the range."""
+        found = np.zeros(self.n_cells)
+        for cell in range(self.n_cells):
+            if self.has_choice(cell):
+                chances, n_last = self.choices(cell)
+                found[cell] = chances[-1] * np.log(n_last) - np.sum(chances * np.log(np.maximum(chances, 1e-300)))
+        return found
+
+    def shown(self, column: Column) -> list[Any]:
+        """Values as Python has them, for people: numbers, booleans and strings, None for what is missing."""
+        if self.plain.sort == "string" or isinstance(self, CategoricalCode):
+            return column.texts().to_pylist()
+        own = self.conform(column)
+        if self.plain.sort == "time":
+            times = replace(own, type=self.plain.type).arrow().to_pylist()
+            return [None if time is None else str(time).removesuffix(" 00:00:00") for time in times]
+        values = own.values.tolist()
+        if self.plain.sort == "boolean":
+            values = [bool(value) for value in values]
+        elif pa.types.is_integer(self.plain.type):
+            values = [round(value) if float(value).is_integer() else value for value in values]
+        return [None if gone else value for gone, value in zip(column.missing, values)]
+
+    def told_bit(self, bit: int) -> tuple[str, str]:
+        """What it says of a value that a bit of it is 1, and 0, for people."""
+        low, high = int(self.tree.ones_low[bit]), int(self.tree.ones_high[bit])
+        if self.missing and low == 1 and high == self.n_cells:
+            return "is there", "is empty"
+        return self._told_cells(low, high)
+
+    @abstractmethod
+    def _told_cells(self, low: int, high: int) -> tuple[str, str]:
+        """What it says of a value to be in these cells, and in the others."""
+
     # Inside a cell, for whoever codes values without loss: a value is one of the cell's symbols, the last of which may stand
     # for many, told apart by an offset.
 
@@ -170,6 +206,8 @@ def _common(head: Mapping[str, Any], tensors: Tensors) -> dict[str, Any]:
     if head["sort"] not in ("boolean", "number", "time", "string"):
         raise ValueError(f"unknown sort of column {head['sort']!r}")
     kind = arrow_type(str(head["type"]))
+    if categories is not None:
+        _check_levels(categories, kind)
     values: Any = pa.array([], pa.string()) if head["sort"] == "string" else np.zeros(0)
     plain = Column(
         str(head["sort"]),
@@ -190,6 +228,16 @@ def _common(head: Mapping[str, Any], tensors: Tensors) -> dict[str, Any]:
         "share_missing": share,
         "mass": mass,
     }
+
+
+def _check_levels(levels: Sequence[str], kind: pa.DataType) -> None:
+    """A ValueError if strings are not different, or do not read as values of a type."""
+    if len(set(levels)) != len(levels):
+        raise ValueError("levels are not different strings")
+    try:
+        pa.array(list(levels), pa.string()).cast(kind)
+    except (pa.ArrowNotImplementedError, UnicodeError) as error:
+        raise ValueError(str(error)) from error
 
 
 def _packed(nodes: Sequence[Node]) -> NDArray[np.int32]:
@@ -228,6 +276,11 @@ class BinaryCode(ColumnCode):
 
     kind = "binary"
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the values came as numbers or booleans, none of them missing."""
+        return not self.missing and not self.plain.written and self.plain.sort in ("number", "boolean")
+
     @cached_property
     def tree(self) -> CodeTree:
         return CodeTree.of(3, [(0, 1, 3), (1, 2, 3)], ordered=True, missing=True) if self.missing else BINARY
@@ -253,6 +306,9 @@ class BinaryCode(ColumnCode):
     def peaks(self) -> tuple[Floats, Column]:
         return self._peaks_at(np.maximum(np.arange(self.n_cells) - int(self.missing), 0))
 
+    def _told_cells(self, low: int, high: int) -> tuple[str, str]:
+        return "= 1", "= 0"
+
     def to_parts(self) -> tuple[dict[str, Any], Tensors]:
         return self._head(), {"mass": self.mass}
 
@@ -271,7 +327,7 @@ class BinaryCode(ColumnCode):
 class CategoricalCode(ColumnCode):
     """Levels, each in a cell of its own; rare ones share the last of them, and levels that were never seen have one.
 
-    Cells: the missing value if it is one, what was never seen, then the levels as ``order`` has them.
+    Levels are strings; if they came as numbers or dates they are written as such, and ``plain`` has their type. Cells: the missing value if it is one, what was never seen, then the levels as ``order`` has them.
     """
 
     kind = "categorical"
@@ -288,6 +344,8 @@ class CategoricalCode(ColumnCode):
         texts = column.texts()
         seen = pc.value_counts(texts.filter(pa.array(~column.missing))).field(0).to_pylist() if len(texts) else []
         levels = list(column.categories) if column.categories is not None else sorted(seen)
+        if column.sort == "number" and column.categories is None:
+            levels.sort(key=float)
         codes = _codes(texts, levels)
         counted = codes >= 0
         mass = np.bincount(codes[counted], None if weight is None else weight[counted], len(levels)).astype(float)
@@ -306,7 +364,7 @@ class CategoricalCode(ColumnCode):
             cell_mass[first + cell] = mass[k] if k >= 0 else mass[rare].sum()
         if missing:
             cell_mass[0] = column.missing.sum() if weight is None else weight[column.missing].sum()
-        plain = column.take(slice(0, 0))
+        plain = replace(column.take(slice(0, 0)), sort="string", values=pa.array([], pa.string()))
         own = tuple(nodes), tuple(levels), tuple(order), tuple(rare), mass[rare]
         return cls(label, plain, missing, share_missing, cell_mass, *own)
 
@@ -361,6 +419,20 @@ class CategoricalCode(ColumnCode):
             codes[shared] = np.array(self.rare)[rng.choice(len(p), len(shared), p=p / p.sum())]
         return pa.array(self.levels, pa.string()).take(pa.array(codes))
 
+    def _told_cells(self, low: int, high: int) -> tuple[str, str]:
+        first = 1 + int(self.missing)
+        own = [self.order[cell - first] for cell in range(max(low, first), high)]
+        rest = [k for k in self.order if k not in own]
+        if len(own) > len(rest) > 0:
+            return self._told_cells_of(rest)[::-1]
+        return self._told_cells_of(own)
+
+    def _told_cells_of(self, cells: list[int]) -> tuple[str, str]:
+        levels = [repr(self.levels[k]) if k >= 0 else f"one of {len(self.rare)} rare levels" for k in cells]
+        told = levels[0] if len(levels) == 1 else f"one of {', '.join(levels[:4])}"
+        told += f" and {len(levels) - 4} more" if len(levels) > 4 else ""
+        return f"is {told}", f"is not {told}"
+
     @cached_property
     def peaks(self) -> tuple[Floats, Column]:
         likeliest = [int(np.argmax(self.rare_mass)) if k < 0 else k for k in self.order]
@@ -397,11 +469,14 @@ class CategoricalCode(ColumnCode):
     @classmethod
     def from_parts(cls, head: Mapping[str, Any], tensors: Tensors) -> CategoricalCode:
         levels, order, rare = tuple(head["levels"]), tuple(head["order"]), tuple(head["rare"])
-        if not all(isinstance(level, str) for level in levels) or len(set(levels)) != len(levels):
-            raise ValueError("levels are not different strings")
+        if not all(isinstance(level, str) for level in levels):
+            raise ValueError("levels are not strings")
         if sorted([*(k for k in order if k != -1), *rare]) != list(range(len(levels))) or (-1 in order) != bool(rare):
             raise ValueError("cells and levels do not fit")
         common = _common(head, tensors)
+        if common["plain"].sort != "string":
+            raise ValueError("levels are not strings")
+        _check_levels(levels, common["plain"].type)
         rare_mass = tensors["rare_mass"]
         if len(common["mass"]) != 1 + int(common["missing"]) + len(order) or rare_mass.shape != (len(rare),):
             raise ValueError("cells and their numbers of rows do not fit")
@@ -454,6 +529,11 @@ class _NumericCode(ColumnCode):
             return times_of(column, self.plain.type, self.label)
         return numbers_of(column, self.label)
 
+    def as_plain(self, column: Column) -> Column:
+        if self.plain.sort == "string":  # also a level that there is not
+            return self.plain.with_values(column.texts(), column.missing)
+        return super().as_plain(column)
+
     def number(self, column: Column) -> Floats:
         """The values as numbers (ordered categories by their number, times in their unit), NaN where missing."""
         values = self.conform(column)
@@ -474,6 +554,14 @@ class _NumericCode(ColumnCode):
     @cached_property
     def peaks(self) -> tuple[Floats, Column]:
         return self._peaks_at(self._likeliest())
+
+    def _told_cells(self, low: int, high: int) -> tuple[str, str]:
+        if low >= self.n_cells - 1:
+            (most,) = self.shown(self.column(self.ends[1][-2:-1]))
+            return f"> {most}", f"<= {most}"
+        (least,) = self.shown(self.column(self.ends[0][low : low + 1]))
+        least = f"{least:.6g}" if isinstance(least, float) else least
+        return f">= {least}", f"< {least}"
 
     @abstractmethod
     def _likeliest(self) -> Any:
@@ -759,6 +847,12 @@ class ContinuousCode(_NumericCode):
     @cached_property
     def _ordinals(self) -> NDArray[np.int64]:
         return _ordinals(self.edges)
+
+    @cached_property
+    def entropy_inside(self) -> Floats:
+        found = np.zeros(self.n_cells)
+        found[self._first : -1] = np.log(self._widths)
+        return found
 
     def has_choice(self, cell: int) -> bool:
         own = cell - self._first

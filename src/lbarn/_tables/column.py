@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-__all__ = ["Column", "arrow_type", "as_column", "plain_array"]
+__all__ = ["Column", "arrow_type", "as_column", "plain_array", "whole_numbers"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +20,8 @@ class Column:
     """``values`` are floats or whole numbers, or an Arrow array of strings; what is ``missing`` has any value.
 
     ``type`` is the Arrow type that the values came in; if they were ``written`` as strings, the type that these tell. A column of
-    categories has their names, in order.
+    categories has their names, in order. It is ``exact`` unless values have lost something: objects of several types are their
+    strings, and numbers that are too long are the nearest doubles.
     """
 
     sort: str  # "boolean", "number", "time" or "string"
@@ -30,6 +31,7 @@ class Column:
     categories: tuple[str, ...] | None = None
     ordered: bool = False
     written: bool = False
+    exact: bool = True
 
     def __len__(self) -> int:
         return len(self.missing)
@@ -42,7 +44,9 @@ class Column:
                 if {above.sort, below.sort} <= {"number", "boolean"}:
                     above, below = (replace(own, sort="number", type=self.type) for own in (above, below))
                 else:
-                    above, below = (Column("string", own.texts(), own.missing, pa.string()) for own in (above, below))
+                    above, below = (
+                        Column("string", own.texts(), own.missing, pa.string(), exact=False) for own in (above, below)
+                    )
             elif below.missing.all():
                 below = replace(above.take(np.zeros(len(below), np.intp)), missing=below.missing)
             else:
@@ -51,7 +55,8 @@ class Column:
             values: Any = np.concatenate([above.values, below.values])
         else:
             values = pa.concat_arrays([above.values, below.values])
-        return replace(above, values=values, missing=np.concatenate([above.missing, below.missing]))
+        missing = np.concatenate([above.missing, below.missing])
+        return replace(above, values=values, missing=missing, exact=above.exact and below.exact)
 
     def take(self, rows: NDArray[np.intp] | slice) -> Column:
         if isinstance(rows, slice):
@@ -90,12 +95,45 @@ class Column:
         return replace(self, values=values, missing=missing)
 
 
+def whole_numbers(values: NDArray[Any]) -> NDArray[np.int64]:
+    """The nearest ones."""
+    if values.dtype.kind != "f":
+        return values.astype(np.int64)
+    limit = 2.0**63
+    nearest = np.clip(np.rint(values), -limit, np.nextafter(limit, 0)).astype(np.int64)
+    return np.where(values >= limit, np.iinfo(np.int64).max, nearest)
+
+
 def _numbers(values: NDArray[Any], missing: NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
-    if pa.types.is_integer(kind) and values.dtype.kind == "f":
-        values = np.where(missing, 0, np.rint(values)).astype(np.int64)
+    if pa.types.is_integer(kind) and values.dtype.kind == "f" and not pa.types.is_uint64(kind):
+        values = whole_numbers(np.where(missing, 0, values))
+    if pa.types.is_uint64(kind) and values.dtype.kind == "f":
+        values = np.clip(np.rint(np.where(missing, 0, values)), 0, np.nextafter(2.0**64, 0)).astype(np.uint64)
     if pa.types.is_decimal(kind):
-        return pa.array(np.where(missing, 0, values), mask=missing).cast(kind, safe=False)
+        return _decimals(values, missing, kind)
     return pa.array(values, mask=missing).cast(kind, safe=False)
+
+
+def _decimals(values: NDArray[Any], missing: NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
+    """The nearest ones; Arrow's own cast is off by one now and then."""
+    with np.errstate(over="ignore"):
+        units = np.rint(np.where(missing, 0, values) * 10.0**kind.scale)
+    if (np.abs(units) >= 2.0**53).any() or not pa.types.is_decimal128(kind):
+        return pa.array(np.where(missing, 0.0, values), mask=missing).cast(kind, safe=False)
+    low = units.astype(np.int64)
+    both = np.stack([low, low >> 63], axis=1)  # 128 bits, the low ones first
+    whole = pa.Array.from_buffers(pa.decimal128(kind.precision, kind.scale), len(low), [None, pa.py_buffer(both)])
+    return pc.if_else(pa.array(missing), pa.scalar(None, whole.type), whole)
+
+
+def _floats(array: pa.Array) -> NDArray[np.float64]:
+    """The nearest doubles of numbers, 0 for null."""
+    if pa.types.is_decimal(array.type) and 0 <= array.type.scale <= 22:
+        whole = array.cast(pa.decimal128(38, array.type.scale)).fill_null(0)
+        both = np.frombuffer(whole.buffers()[1], np.int64).reshape(-1, 2)[whole.offset : whole.offset + len(whole)]
+        if (both[:, 1] == both[:, 0] >> 63).all() and (np.abs(both[:, 0]) < 2**53).all():
+            return both[:, 0] / 10.0**array.type.scale
+    return np.asarray(array.cast(pa.float64()).fill_null(0.0)).astype(np.float64)
 
 
 def _integers_of(kind: pa.DataType) -> pa.DataType:
@@ -144,16 +182,17 @@ def of_arrow(array: Any, label: str, *, ordered: bool = False) -> Column:
     if pa.types.is_integer(kind):
         values = np.asarray(array.fill_null(0))
         whole = values.dtype != np.uint64 or not len(values) or values.max() < 2**63
-        return Column("number", values.astype(np.int64 if whole else np.float64), missing, kind)
+        return Column("number", values.astype(np.int64 if whole else np.float64), missing, kind, exact=bool(whole))
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        floats = np.asarray(array.cast(pa.float64()).fill_null(0.0)).astype(np.float64)
+        floats = _floats(array)
         if np.isinf(floats).any():
             row = int(np.flatnonzero(np.isinf(floats))[0])
             raise ValueError(
                 f"{label} holds {floats[row]} (Input X contains infinity, row {row}, counted from 0); use a finite number, or "
                 "leave the cell empty"
             )
-        return Column("number", np.where(missing, 0.0, floats), missing, kind)
+        numbers = Column("number", np.where(missing, 0.0, floats), missing, kind)
+        return replace(numbers, exact=not pa.types.is_decimal(kind) or _gives(numbers, array))
     if pa.types.is_temporal(kind):
         whole_numbers = array.cast(_integers_of(kind)).cast(pa.int64()).fill_null(0)
         return Column("time", np.asarray(whole_numbers).astype(np.int64), missing, kind)
@@ -164,8 +203,23 @@ def of_arrow(array: Any, label: str, *, ordered: bool = False) -> Column:
     raise ValueError(f"{label} is of type {kind}; LBARN takes numbers, booleans, strings, categories and dates")
 
 
+def _gives(column: Column, array: pa.Array) -> bool:
+    """Whether a column's values, in its type, are these."""
+    try:
+        return bool(column.arrow().equals(array))
+    except pa.ArrowInvalid:
+        return False
+
+
 def _of_categories(array: pa.DictionaryArray, label: str, ordered: bool) -> Column:
-    levels = _as_texts(array.dictionary)
+    try:
+        levels = _as_texts(array.dictionary)
+        levels.cast(array.dictionary.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise ValueError(
+            f"{label} has categories of type {array.dictionary.type}, which LBARN cannot write as strings and read again; "
+            "turn them into strings"
+        ) from None
     texts = levels.take(array.indices)
     missing = np.asarray(texts.is_null())
     categories = tuple(levels.to_pylist())
@@ -177,8 +231,14 @@ def _of_objects(values: NDArray[Any], label: str) -> Column:
     try:
         return of_arrow(pa.array(values, from_pandas=True), label)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        for row, value in enumerate(values.tolist()):
+            if isinstance(value, (dict, list, tuple, set, np.ndarray)):
+                raise TypeError(
+                    f"{label} holds {value!r} (row {row}, counted from 0); a value in this argument must be a string, a number, "
+                    "a boolean or a date"
+                ) from None
         texts = [None if value is None or value != value else str(value) for value in values.tolist()]
-        return of_arrow(pa.array(texts, pa.string()), label)
+        return replace(of_arrow(pa.array(texts, pa.string()), label), exact=False)
 
 
 def plain_array(values: NDArray[Any], label: str) -> Column:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from lbarn._tables.column import Column
 
@@ -47,13 +48,19 @@ def as_table(library: Any, names: Sequence[Any], columns: Sequence[Column], dtyp
     return pa.table([_dictionary(column) for column in columns], names=list(names))
 
 
+def _levels(column: Column) -> list[str]:
+    """The categories of a column, and behind them what else it holds."""
+    known = list(column.categories or ())
+    return known + sorted({text for text in pc.unique(column.texts()).to_pylist() if text is not None} - set(known))
+
+
 def _dictionary(column: Column) -> pa.Array:
     """Categories as Arrow has them."""
     array = column.arrow()
     if column.categories is None:
         return array
-    levels = pa.array(column.categories, pa.string())
-    index = pc.index_in(column.values, value_set=levels, skip_nulls=True)
+    levels = pa.array(_levels(column), pa.string())
+    index = pc.index_in(column.texts(), value_set=levels, skip_nulls=True)
     return pa.DictionaryArray.from_arrays(index, levels.cast(column.type), ordered=column.ordered)
 
 
@@ -63,18 +70,17 @@ def _polars(name: Any, column: Column) -> Any:
     series = pl.Series(str(name), pl.from_arrow(column.arrow()))
     if column.categories is None:
         return series
-    return series.cast(pl.Enum(list(column.categories)) if column.ordered else pl.Categorical)
+    return series.cast(pl.Enum(_levels(column)) if column.ordered else pl.Categorical)
 
 
 def _pandas(column: Column, dtype: str) -> Any:
     import pandas as pd
 
     if column.categories is not None:
-        levels = pa.array(column.categories, pa.string()).cast(column.type).to_pandas()
-        index = pc.index_in(
-            column.values, value_set=pa.array(column.categories, pa.string()), skip_nulls=True
-        ).fill_null(-1)
-        return pd.Series(pd.Categorical.from_codes(np.asarray(index), pd.Index(levels), ordered=column.ordered))
+        texts = pa.array(_levels(column), pa.string())
+        index = pc.index_in(column.texts(), value_set=texts, skip_nulls=True).fill_null(-1)
+        levels = pd.Index(texts.cast(column.type).to_pandas())
+        return pd.Series(pd.Categorical.from_codes(np.asarray(index), levels, ordered=column.ordered))
     array = column.arrow()
     if dtype.endswith("[pyarrow]") and not dtype.startswith("string["):
         return pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([array]))).astype(dtype)
@@ -95,12 +101,18 @@ def as_array(columns: Sequence[Column], dtype: str) -> Any:
         return np.array([_objects(column) for column in columns], dtype=object).T.copy()
     if np.dtype(dtype).kind in "US":
         return np.array([column.texts().to_pylist() for column in columns]).T.copy()
-    values = np.column_stack([column.values for column in columns])
+    values = np.column_stack([_array(column) for column in columns])
     missing = np.column_stack([column.missing for column in columns])
     if missing.any():
         values = np.where(missing, np.nan, values)
     kind = np.dtype(dtype)
     return values.astype(kind if kind.kind == "f" or not missing.any() else np.float64)
+
+
+def _array(column: Column) -> NDArray[Any]:
+    if isinstance(column.values, np.ndarray):
+        return column.values
+    return np.asarray(column.arrow().to_numpy(zero_copy_only=False))
 
 
 def _objects(column: Column) -> list[Any]:

@@ -44,11 +44,17 @@ def anomalies(
         show_json([{**one._asdict(), "bits": [bit._asdict() for bit in one.bits]} for one in found])
         return
     lines = []
+    is_binary = opened.codebook_.is_binary
     for row, log_likelihood, bits in found:
         lines.append(f"row {row}  log-likelihood {log_likelihood:.2f}")
         for bit in bits:
             rate = "" if bit.base_rate is None else f", {bit.base_rate:.2%} of all rows have it"
-            lines.append(f"    {bit.column} = {bit.value}  p = {bit.probability:.2g}  ({bit.surprise:.1f} nats{rate})")
+            if is_binary:
+                lines.append(
+                    f"    {bit.column} = {bit.value}  p = {bit.probability:.2g}  ({bit.surprise:.1f} nats{rate})"
+                )
+            else:
+                lines.append(f"    {bit.reason}  ({bit.surprise:.1f} nats{rate})")
     show("\n".join(lines))
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "show_bytes",
     "show_json",
     "standard_output",
+    "tell",
     "writing",
     "writing_rows",
 ]
@@ -41,6 +42,14 @@ def say(text: str) -> None:
     line = printable(" ".join(text.split()))
     encoding = sys.stderr.encoding or "utf-8"
     print(line.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
+
+
+def tell(lines: Sequence[str]) -> None:
+    """Lines to standard error, of text that may have line breaks of its own: these are escaped."""
+    encoding = sys.stderr.encoding or "utf-8"
+    for line in lines:
+        text = printable(line).replace("\n", "\\n")
+        print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
 
 
 def show(text: str) -> None:
@@ -121,9 +130,8 @@ def writing_rows(out: str | None, names: Sequence[str] | None) -> Iterator[Table
     """Where rows go: a file, or standard output as CSV."""
     from lbarn._tables.output import csv_to, writing_table
 
-    if out is None and names is not None and sys.stdout.isatty():
-        names = [printable(name) for name in names]
-    with writing(out), csv_to(standard_output(), names) if out is None else writing_table(out, names) as output:
+    shown = printable if sys.stdout.isatty() else None
+    with writing(out), csv_to(standard_output(), names, shown) if out is None else writing_table(out, names) as output:
         yield output
 
 
