@@ -140,13 +140,12 @@ class Table:
         if k < 0:
             n = len(range(*rows.indices(self.n_rows)))
             return Column("number", np.zeros(n), np.ones(n, np.bool_), pa.float64())
-        source = self.source[rows]
-        if isinstance(source, nw.DataFrame):
-            column = as_column(source[:, k], label)
-        elif sp.issparse(source):
-            column = plain_array(source[:, [k]].toarray()[:, 0], label)
+        if isinstance(self.source, nw.DataFrame):
+            column = as_column(self.source[:, k][rows], label)  # rows first would cut all columns of a wide table
+        elif sp.issparse(self.source):
+            column = plain_array(self.source[rows][:, [k]].toarray()[:, 0], label)
         else:
-            column = plain_array(source[:, k], label)
+            column = plain_array(self.source[rows, k], label)
         if self.binarize is None:
             return column
         if column.sort not in ("number", "boolean"):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["fit"]
 
-_NOT_TUNED = {
+_NOT_TUNED = {  # what --tune takes, too
     "binarize",
     "columns",
     "max_cells",
@@ -31,7 +31,7 @@ _NOT_TUNED = {
     "n_jobs",
     "random_state",
     "validation_fraction",
-}  # what --tune takes, too
+}
 _KINDS = ("binary", "categorical", "ordered", "continuous", "datetime", "drop")
 _SHOWN = 60  # columns
 
@@ -130,9 +130,9 @@ def fit(
     with warnings.catch_warnings(record=True) as heard, tables.errors():
         warnings.simplefilter("always", UserWarning)
         given = tables.given(_learner(parameters))
+        orders = _orders(tables, given.book, target, ensemble, parameters)
         if not as_json:
             tell([*_columns_told(given, tables, drop or ()), ""])
-        orders = _orders(tables, given.book, target, ensemble, parameters)
         model = _fitted(tables, checkpoint, (tune, effort), ensemble, orders, parameters)
         quality = judged(model, given, tables)
     with writing(out):
