@@ -140,6 +140,7 @@ def test_every_command_helps_with_an_example() -> None:
         "fit",
         "score",
         "sample",
+        "predict",
         "impute",
         "denoise",
         "anomalies",

@@ -111,8 +111,8 @@ def processes(_: Path) -> None:
 
 def dask(_: Path) -> None:
     distributed = pytest.importorskip("distributed")
-    client = distributed.Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None)
-    with client, joblib.parallel_config("dask"):
+    local = distributed.Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None)
+    with local, joblib.parallel_config("dask"):
         own = brief(max_iter=6).fit(X)
     same(own, brief(max_iter=6).fit(X))
 

@@ -40,7 +40,7 @@ _DELIMITERS = "\t;,| "  # a comma may be a decimal point where one of the first 
 _BLOCK_LINES = 512  # at least so many are parsed together: a column costs some time per block
 _BLOCK = 1 << 20, 1 << 24  # bytes
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
-_MOST_CONTROL = 0.01  # share of such bytes in a text
+_MOST_CONTROL = 0.05  # share of such bytes in a text
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _UNNAMED = re.compile(r"|Unnamed: \d+")  # what pandas writes, or reads, for an index without a name
 
@@ -132,10 +132,11 @@ class CSVSource:
         elif mixed.n_others == 1:
             what = f"holds numbers, but {first} is none"
         else:
-            what = f"holds numbers, but {first} and {mixed.n_others - 1:,} other cells are none"
+            others = "another cell" if mixed.n_others == 2 else f"{mixed.n_others - 1:,} other cells"
+            what = f"holds numbers, but {first} and {others} are none"
         self.notes.append(
-            f"{self._name}: {self._label(j)} {what}; it is read as strings, which are categories: mend the cells, or leave them empty, "
-            "if it should be numbers"
+            f"{self._name}: {self._label(j)} {what}; it is read as strings (categorical): mend these cells or leave them empty if it "
+            "should be numbers"
         )
 
     def _blocks(self, columns: Sequence[int]) -> Iterator[tuple[pa.RecordBatch, int]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lbarn.cli.options import AsJson, Data, Header, Jobs, Model, whole_number
-from lbarn.cli.terminal import check_input, show, show_json
+from lbarn.cli.terminal import check_input, show_json, show_lines
 
 if TYPE_CHECKING:
     from lbarn._models.density import Density
@@ -31,7 +31,7 @@ def anomalies(
     """List the least likely rows and what is strange in them. Rows are counted from 0, without the header.
 
     \b
-    lbarn anomalies model.lbarn test.csv -n 20
+    lbarn anomalies people.lbarn others.csv -n 20
     lbarn anomalies model.lbarn test.csv --json | jq '.[].row'
     """
     check_input(model, data)
@@ -55,7 +55,7 @@ def anomalies(
                 )
             else:
                 lines.append(f"    {bit.reason}  ({bit.surprise:.1f} nats{rate})")
-    show("\n".join(lines))
+    show_lines(lines)
 
 
 def _least_likely(model: Density, rows: InputRows, n_rows: int, n_bits: int) -> list[Anomaly]:

@@ -23,7 +23,15 @@ if TYPE_CHECKING:
 
 __all__ = ["fit"]
 
-_NOT_TUNED = {"binarize", "n_jobs", "random_state", "validation_fraction"}  # what --tune takes, too
+_NOT_TUNED = {  # what --tune takes, too
+    "binarize",
+    "columns",
+    "max_cells",
+    "missing",
+    "n_jobs",
+    "random_state",
+    "validation_fraction",
+}
 _KINDS = ("binary", "categorical", "ordered", "continuous", "datetime", "drop")
 _SHOWN = 60  # columns
 
@@ -122,9 +130,9 @@ def fit(
     with warnings.catch_warnings(record=True) as heard, tables.errors():
         warnings.simplefilter("always", UserWarning)
         given = tables.given(_learner(parameters))
+        orders = _orders(tables, given.book, target, ensemble, parameters)
         if not as_json:
             tell([*_columns_told(given, tables, drop or ()), ""])
-        orders = _orders(tables, given.book, target, ensemble, parameters)
         model = _fitted(tables, checkpoint, (tune, effort), ensemble, orders, parameters)
         quality = judged(model, given, tables)
     with writing(out):
@@ -170,7 +178,7 @@ def _check_options(
         return
     if not 0 < minutes < float("inf"):
         raise ValueError(f"--tune: the minutes must be a number above 0, not {minutes:g}")
-    names = ("checkpoint", "column", "target", "ensemble", *(own.name for own in fields(NetworkParameters)))
+    names = ("checkpoint", "target", "ensemble", *(own.name for own in fields(NetworkParameters)))
     for name in names:
         if name not in _NOT_TUNED and given(name):
             raise ValueError(f"--tune and {option_name(name)} do not go together; leave one of them out")

@@ -93,7 +93,7 @@ def _columns(found: ConditionalDistribution, shares: list[float], levels: bool) 
         return {name: found.mode(), "probability": found.probability.max(axis=1)}
     has_mean = found.kind != "datetime" and found.levels.dtype.kind in "iuf"
     columns: dict[str, Any] = {"mean": found.mean()} if has_mean else {name: found.mode()}
-    return columns | {f"{100 * share:g}%": found.quantile(share) for share in shares}
+    return columns | {f"{100 * share:g}%": found.quantile_column(share).arrow() for share in shares}
 
 
 def _table(found: ConditionalDistribution, shares: list[float], levels: bool) -> Any:

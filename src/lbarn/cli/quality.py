@@ -33,9 +33,12 @@ class Quality:
         if gain < _NOTHING:
             yield f"{numbers}: the columns tell nothing about each other that could be learned from these rows"
             return
-        times = np.exp(min(gain, 700.0))
-        factor = f"{times:.2g}" if times < 10 else f"{times:,.0f}" if times < 1e6 else f"{times:.0e}"
         yield f"{numbers}: the model explains {gain:.2f} nats"
+        times = np.exp(min(gain, 700.0))
+        if times < 1.5:
+            yield "(the columns hardly depend on each other, as far as these rows tell)"
+            return
+        factor = f"{times:.1f}" if times < 10 else f"{times:,.0f}" if times < 1e6 else f"{times:.0e}"
         yield f"(a typical new row is {factor} times as likely as it would be if no column depended on another)"
 
 

@@ -7,7 +7,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -23,6 +23,7 @@ __all__ = [
     "show",
     "show_bytes",
     "show_json",
+    "show_lines",
     "standard_output",
     "tell",
     "writing",
@@ -55,6 +56,11 @@ def tell(lines: Sequence[str]) -> None:
 def show(text: str) -> None:
     """A result, to standard output; what the terminal cannot show is escaped."""
     show_bytes(f"{printable(text)}\n".encode(sys.stdout.encoding, "backslashreplace"))
+
+
+def show_lines(lines: Iterable[str]) -> None:
+    """A result line by line, whatever line breaks are in them."""
+    show("\n".join(line.replace("\n", "\\n") for line in lines))
 
 
 def show_json(value: Any) -> None:

@@ -86,7 +86,11 @@ class TrainingTables:
     def errors(self) -> Iterator[None]:
         """What is wrong with the rows is said of the file that they are from."""
         with about(self.table):
-            yield
+            try:
+                yield
+            except ValueError as error:
+                text = str(error).replace("X_val", "--valid").replace("validation_fraction=", "--validation-fraction ")
+                raise type(error)(text) if type(error) is ValueError else error from error
 
     def given(self, parameters: LearnerParameters) -> GivenRows:
         """The rows as a fit sees them, each column with its code."""

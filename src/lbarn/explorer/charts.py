@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lbarn._tables.codes import BinaryCode, CategoricalCode, ColumnCode, ContinuousCode, GridCode
 
-__all__ = ["Bar", "Chart", "NumericCode", "is_numeric", "level_texts", "shown"]
+__all__ = ["Bar", "Chart", "NumericCode", "is_numeric", "level_texts", "quantiles", "shown"]
 
 Floats = NDArray[np.float64]
 NumericCode = GridCode | ContinuousCode
@@ -246,15 +246,23 @@ def _core(code: NumericCode, present: NDArray[np.intp]) -> tuple[float, float]:
     """The range without far tails: nearly all rows are in it."""
     low, high = code.ends
     first, last = float(low[present[0]]), float(high[present[-1]])
-    mass = code.mass[present]
+    mass = np.where(code.tree.present, code.mass, 0.0)
     if not mass.sum() > 0:
         return first, last
-    upto = np.cumsum(mass) / mass.sum()
-    a = float(low[present[min(int(np.searchsorted(upto, _TAIL)), len(present) - 1)]])
-    b = float(high[present[min(int(np.searchsorted(upto, 1 - _TAIL)), len(present) - 1)]])
+    a, b = quantiles(code, mass, (_TAIL, 1 - _TAIL)).tolist()
     if not b > a:
         return first, last
     return (a if a - first > (b - a) / 2 else first), (b if last - b > (b - a) / 2 else last)
+
+
+def quantiles(code: NumericCode, cells: Floats, shares: Sequence[float]) -> Floats:
+    """The values that have such shares of the mass below them, given the mass of every cell."""
+    upto = np.cumsum(cells) / cells.sum()
+    wanted = np.array(shares)
+    cell = np.minimum(np.searchsorted(upto, wanted - 1e-12), np.flatnonzero(cells)[-1])
+    own = cells[cell] / cells.sum()
+    rest = np.clip((wanted - (upto[cell] - own)) / np.maximum(own, 1e-300), 0.0, 1.0)
+    return code.quantiles(cell, rest)
 
 
 def _round_numbers(low: float, high: float, width: float) -> list[float]:

@@ -269,7 +269,7 @@ class Card {
     const { own } = this;
     this.list = make("ul", { className: "levels" });
     const longest = Math.max(...own.bars.filter((bar) => !own.numeric || bar.empty).map((bar) => [...bar.label].length), 0);
-    this.root.style.setProperty("--label", `${Math.min(8.2, Math.max(2.5, 0.55 * longest))}rem`);
+    this.root.style.setProperty("--label", `${Math.min(8.2, 0.7 + 0.62 * longest)}rem`);
     own.bars.forEach((bar, k) => {
       if (own.numeric && !bar.empty) return;
       const parts = ["ghost", "fill", "err"].map((name) => make("i", { className: name }));
@@ -693,8 +693,8 @@ function showLinks() {
     const left = Math.cos(angle) < -1e-9;
     const turn = (angle * 180) / Math.PI + (left ? 180 : 0);
     const text = draw("text", { transform: `translate(${spot(angle, radius + 12).join(" ")}) rotate(${turn})`, "text-anchor": left ? "end" : "start", "dominant-baseline": "central" });
-    const letters = [...name];
-    text.textContent = letters.length > 17 ? `${letters.slice(0, 16).join("")}\u2026` : name;
+    const letters = [...name], most = narrow ? 14 : 17;
+    text.textContent = letters.length > most ? `${letters.slice(0, most - 1).join("")}\u2026` : name;
     node.append(draw("circle", { cx: x, cy: y, r: 5 }), text);
     const light = (on) => {
       lines.classList.toggle("dim", on);

@@ -16,7 +16,7 @@ from lbarn._network.conditioning import Answer
 from lbarn._network.network import Given
 from lbarn._tables.codes import BinaryCode, CategoricalCode, ColumnCode, ContinuousCode, GridCode
 from lbarn._tables.column import Column
-from lbarn.explorer.charts import Chart, NumericCode, level_texts, shown
+from lbarn.explorer.charts import Chart, level_texts, quantiles, shown
 from lbarn.explorer.conditions import Conditions, QuestionError, text_column
 from lbarn.explorer.links import strongest_links
 from lbarn.explorer.subject import Subject
@@ -33,7 +33,6 @@ _ENOUGH = 1000  # and a final one
 _CLOUDS = 8  # independent runs of the Monte Carlo: how far they differ is its error
 _QUICK_PARTICLES, _PARTICLES = 60, 2500  # of each
 _PARTICLE_VALUES = 40_000  # particles x columns of each: of wide tables there are fewer particles
-_PATIENCE = 20.0  # seconds that a final answer waits for the pool
 _MAX_TRIED = 100_000  # rows that are drawn to find some that meet the conditions, before particles are used
 _STRATA = 8  # points inside a cell at which its law is looked at
 _INNER = (0.1, 0.5, 0.9)
@@ -45,10 +44,10 @@ _INNER = (0.1, 0.5, 0.9)
 def describe(subject: Subject) -> dict[str, Any]:
     """The columns with their bars, what was left out, and the strongest links."""
     model, book = subject.model, subject.book
-    infos = {str(info.name): info for info in model.columns_}
+    infos = model.columns_
     columns = []
-    for name, chart in zip(subject.names, subject.charts):
-        info = infos[name]
+    for j, name, chart in zip(book.taken.tolist(), subject.names, subject.charts):
+        info = infos[j]
         columns.append(
             {
                 "name": name,
@@ -91,8 +90,6 @@ class _Shares:
 def ask(subject: Subject, conditions: Conditions, *, refined: bool = False) -> dict[str, Any]:
     """The distribution of every column under the conditions, with standard errors, and the probability of the conditions."""
     start = time.perf_counter()
-    if refined:
-        subject.wait(_PATIENCE)
     shares = {j: condition.shares(subject.charts[j]) for j, condition in conditions.items()}
     found = _counted(subject, shares)
     if conditions and found.effective.min() < (_ENOUGH if refined else _ENOUGH_QUICK):
@@ -201,16 +198,7 @@ def _summary(code: ColumnCode, cells: Floats) -> list[str] | None:
     possible = np.where(code.tree.present, cells, 0.0)
     if not possible.sum() > 0:
         return None
-    return shown(code, _quantiles(code, possible).tolist())
-
-
-def _quantiles(code: NumericCode, cells: Floats) -> Floats:
-    upto = np.cumsum(cells) / cells.sum()
-    shares = np.array(_INNER)
-    cell = np.minimum(np.searchsorted(upto, shares - 1e-12), np.flatnonzero(cells)[-1])
-    own = cells[cell] / cells.sum()
-    rest = np.clip((shares - (upto[cell] - own)) / np.maximum(own, 1e-300), 0.0, 1.0)
-    return code.quantiles(cell, rest)
+    return shown(code, quantiles(code, possible, _INNER).tolist())
 
 
 def _rounded(values: Floats) -> list[float]:
@@ -386,7 +374,7 @@ def _expected(chart: Chart, p: Floats) -> str:
     code = chart.code
     if isinstance(code, (GridCode, ContinuousCode)) and chart.is_numeric:
         possible = np.where(code.tree.present, p, 0.0)
-        low, middle, high = shown(code, _quantiles(code, possible).tolist())
+        low, middle, high = shown(code, quantiles(code, possible, _INNER).tolist())
         empty = f"; empty in {p[0]:.0%}" if code.missing and p[0] >= 0.005 else ""
         return (middle if low == high else f"about {middle} (80% are {low} to {high})") + empty
     shares = p @ chart.weights

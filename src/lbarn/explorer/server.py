@@ -7,7 +7,9 @@ import io
 import json
 import re
 import secrets
+import select
 import socket
+import sys
 import threading
 import traceback
 from collections.abc import Callable
@@ -29,6 +31,7 @@ _LOOPBACK = "127.0.0.1"
 _MAX_REQUEST = 256 * 1024  # bytes
 _AT_ONCE = 4  # questions that are worked on
 _IDLE = 60.0  # seconds after which a connection without a request is closed
+_PATIENCE = 20.0  # seconds that a final answer waits for the pool
 _SHOWN_ROWS = 500  # rows in the page; a file may have more
 
 _PAGE = {
@@ -60,7 +63,8 @@ class ExplorerServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
-    allow_reuse_address = True
+    allow_reuse_address = sys.platform != "win32"  # there it would share a port that is taken
+    request_queue_size = 32
 
     def __init__(
         self, model: Density, name: str, *, port: int = 0, n_rows: int = 50_000, random_state: int | None = None
@@ -74,6 +78,7 @@ class ExplorerServer(ThreadingHTTPServer):
             self.server_close()
             raise
         self.at_once = threading.BoundedSemaphore(_AT_ONCE)
+        self.refining = threading.Lock()
         threading.Thread(target=self.subject.grow, daemon=True).start()
 
     @property
@@ -120,8 +125,7 @@ class _Handler(BaseHTTPRequestHandler):
         extra: dict[str, str] = {}
         try:
             place, query = self._place()
-            with self.server.at_once:
-                content, kind = find(place, query)
+            content, kind = find(place, query)
             status = HTTPStatus.OK
             if kind.startswith("text/csv"):
                 extra["Content-Disposition"] = 'attachment; filename="rows.csv"'
@@ -166,12 +170,14 @@ class _Handler(BaseHTTPRequestHandler):
             name, kind = _PAGE[place]
             return resources.files("lbarn.explorer").joinpath(name).read_bytes(), kind
         if place == "api/model":
-            return _json({**describe(subject), "base": ask(subject, {})})
+            with self.server.at_once:
+                return _json({**describe(subject), "base": ask(subject, {})})
         if place == "rows.csv":
             fields = parse_qs(query, max_num_fields=4)
-            content = _parsed(fields.get("conditions", ["[]"])[0].encode())
+            conditions = self._conditions(_parsed(fields.get("conditions", ["[]"])[0].encode()))
             n = fields.get("n", [""])[0]
-            rows = draw_rows(subject, self._conditions(content), int(n) if n.isdecimal() and len(n) < 10 else 0)
+            with self.server.at_once:
+                rows = draw_rows(subject, conditions, int(n) if n.isdecimal() and len(n) < 10 else 0)
             file = io.BytesIO()
             with csv_to(file, subject.names) as output:
                 output.write(rows)
@@ -181,21 +187,39 @@ class _Handler(BaseHTTPRequestHandler):
     def _post(self, place: str, query: str) -> tuple[bytes, str]:
         subject, content = self.server.subject, self._body()
         if place == "api/ask":
-            return _json(
-                ask(subject, self._conditions(content.get("conditions")), refined=content.get("refined") is True)
-            )
+            conditions = self._conditions(content.get("conditions"))
+            if content.get("refined") is True:
+                return _json(self._refined(conditions))
+            with self.server.at_once:
+                return _json(ask(subject, conditions))
         if place == "api/strange":
             text = content.get("row")
             if not isinstance(text, str):
                 raise QuestionError("row must be a string")
-            return _json(strangeness(subject, text))
+            with self.server.at_once:
+                return _json(strangeness(subject, text))
         if place == "api/rows":
             n = content.get("n")
             if type(n) is int and n > _SHOWN_ROWS:
                 raise QuestionError(f"at most {_SHOWN_ROWS} rows are shown; download more")
-            rows = draw_rows(subject, self._conditions(content.get("conditions")), n if type(n) is int else 0)
+            conditions = self._conditions(content.get("conditions"))
+            with self.server.at_once:
+                rows = draw_rows(subject, conditions, n if type(n) is int else 0)
             return _json({"names": rows.column_names, "rows": _texts(rows)})
         raise _Refused(HTTPStatus.NOT_FOUND, "there is nothing here")
+
+    def _refined(self, conditions: Conditions) -> dict[str, Any]:
+        """The final answer, one after the other: whoever has clicked again meanwhile does not wait for it."""
+        self.server.subject.wait(_PATIENCE)
+        with self.server.refining:
+            if self._is_gone():
+                raise ConnectionAbortedError
+            return ask(self.server.subject, conditions, refined=True)
+
+    def _is_gone(self) -> bool:
+        """Whether the other end has closed the connection."""
+        readable, _, _ = select.select([self.connection], [], [], 0)
+        return bool(readable) and self.connection.recv(1, socket.MSG_PEEK) == b""
 
     def _conditions(self, content: Any) -> Conditions:
         return read_conditions(content, self.server.subject.charts, self.server.subject.names)
