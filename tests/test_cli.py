@@ -987,6 +987,20 @@ def test_compare_prints_a_table_with_the_figures_of_the_library(tables: dict[str
     assert content["measure"] == "AUC"
 
 
+def test_report_on_any_table(tables: dict[str, Path], folder: Folder) -> None:
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    model, page = folder["people.lbarn"], folder["people.html"]
+    run("fit", tables["real"], "-o", model, *QUICK)
+    done = run("report", model, "--data", tables["fresh"], "-o", page, "--title", "<i>People</i>")
+    assert done.stderr.decode().endswith("people.html written\n")
+    text = page.read_text(encoding="utf-8")
+    assert "<title>&lt;i&gt;People&lt;/i&gt;</title>" in text
+    assert "&lt;b&gt;job&lt;/b&gt;" in text
+    assert "What are the columns?" in text
+    assert "image_shape" in refused("report", model, "--data", tables["fresh"], "-o", page, "--shape", "1x5")
+
+
 def test_compare_writes_a_page(tables: dict[str, Path], folder: Folder) -> None:
     pytest.importorskip("jinja2")
     page = folder["comparison.html"]

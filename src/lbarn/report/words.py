@@ -60,7 +60,7 @@ def clean(text: str) -> str:
 
 def short(text: str, most: int = 36) -> str:
     """The same, and no longer than so many letters."""
-    text = clean(text)
+    text = clean(text) or "(blank)"
     return text if len(text) <= most else text[: most - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
 
 
@@ -70,20 +70,20 @@ def labels(names: Sequence[str], most: int = 15) -> list[str]:
     Examples
     --------
     >>> labels(["age", "reading_of_sensor_01", "reading_of_sensor_02"])
-    ['age', '…ng_of_sensor_01', '…ng_of_sensor_02']
+    ['age', '…g_of_sensor_01', '…g_of_sensor_02']
     """
     whole = [clean(name) for name in names]
-    dots = "\N{HORIZONTAL ELLIPSIS}"
-    half = (most - 1) // 2
-    shortened: list[list[str]] = [
-        [name if len(name) <= most else cut(name) for name in whole]
-        for cut in (
-            lambda name: name[: most - 1] + dots,
-            lambda name: dots + name[1 - most :],
-            lambda name: name[:half] + dots + name[-half:],
-        )
-    ]
-    return max(shortened, key=lambda own: len(set(own)))
+    dots, half = "\N{HORIZONTAL ELLIPSIS}", (most - 1) // 2
+    long = [name for name in whole if len(name) > most]
+    same = next((k for k, letters in enumerate(zip(*long)) if len(set(letters)) > 1), 0)  # letters that all begin with
+    cuts = (
+        [name[: most - 1] + dots for name in whole],
+        [dots + name[1 - most :] for name in whole],
+        [name[:half] + dots + name[-half:] for name in whole],
+        [dots + name[max(same - 3, 0) :][: most - 2] + dots for name in whole],
+    )
+    shown = [[name if len(name) <= most else short for name, short in zip(whole, cut)] for cut in cuts]
+    return max(shown, key=lambda own: len(set(own)))
 
 
 def image_size(shape: tuple[int, int], n_images: int = 1) -> tuple[float, float]:

@@ -68,7 +68,7 @@ class Histogram:
     edges: Floats
     real: Floats
     made: Floats
-    ends: tuple[float, float]  # of the numbers that are drawn
+    ends: tuple[float, float]  # of the axis, as numbers that the column may have
     outside: float  # the share of the rows that is beyond the axis
     spike: Spike | None
 
@@ -155,7 +155,8 @@ def _histogram(field: Field, real: Floats, made: Floats) -> Histogram | None:
         heights.append(np.histogram(own, cuts)[0] / n / widths)
     drawn = there[(there >= cuts[0]) & (there <= cuts[-1])]
     outside = float((len(there) - len(drawn)) / max(np.isfinite(real).sum(), 1))
-    ends = float(drawn.min()), float(drawn.max())
+    half = field.code.grid.width / 2 if isinstance(field.code, GridCode) else 0.0
+    ends = float(cuts[0]) + half, min(float(cuts[-1]) - half, float(there.max()))
     edges = (edges - edges[0]) / (edges[-1] - edges[0])
     axis = Axis(float(cuts[0]), float(cuts[-1]), axis.log)
     return Histogram(axis, edges, heights[0], heights[1], ends, outside, spike)
@@ -170,13 +171,15 @@ def _spike(real: Floats, made: Floats) -> Spike | None:
     if len(values) < 3 or counts[k] < _SPIKE * len(there):
         return None
     also = made[np.isfinite(made)]
-    return Spike(float(values[k]), float(counts[k] / len(there)), float((also == values[k]).mean()) if len(also) else 0.0)
+    return Spike(
+        float(values[k]), float(counts[k] / len(there)), float((also == values[k]).mean()) if len(also) else 0.0
+    )
 
 
 def _cuts(field: Field, axis: Axis) -> Floats:
     """The ends of bins; on a grid, each has as many of its points."""
     if axis.log:
-        cuts = np.geomspace(axis.low, axis.high, _BINS + 1)
+        cuts: Floats = np.geomspace(axis.low, axis.high, _BINS + 1, dtype=np.float64)
         if isinstance(field.code, GridCode):
             width = field.code.grid.width
             cuts = np.unique((np.floor(cuts / width) + 0.5) * width)
@@ -187,8 +190,8 @@ def _cuts(field: Field, axis: Axis) -> Floats:
         width = field.code.grid.width
         points = round((axis.high - axis.low) / width) + 1
         each = max(1, -(-points // _BINS))
-        return axis.low - width / 2 + width * each * np.arange(-(-points // each) + 1)
-    return np.linspace(axis.low, axis.high, _BINS + 1)
+        return axis.low - width / 2 + width * each * np.arange(-(-points // each) + 1, dtype=np.float64)
+    return np.linspace(axis.low, axis.high, _BINS + 1, dtype=np.float64)
 
 
 def _difference(field: Field, real: NDArray[np.uint16], made: NDArray[np.uint16]) -> tuple[float, float]:

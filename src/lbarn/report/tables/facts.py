@@ -81,9 +81,7 @@ def collect(model: Density, X: Any, seed: int) -> Facts:
         usual = surprise_of(model, fields, _quick(real), seed)
         training = training_facts(model)
         fit = _fit(fields, scores, usual, training)
-        strength = fold_pairs(
-            pair_strength(model.distribution.importance(), fit.gains), []
-        )
+        strength = fold_pairs(pair_strength(model.distribution.importance(), fit.gains), [])
         interest = np.argsort(-(strength.sum(axis=0) + strength.sum(axis=1)), kind="stable")
         pictured = interest[:_PICTURED].tolist()
         pairs, weight = strongest_pairs(strength, _STRONG)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from lbarn.plots import DependencyGraphDisplay
 from lbarn.plots.numbers import chance, number
 from lbarn.report.calibration import calibration_section
 from lbarn.report.pictures import Picture, draw_picture, scatter_picture
-from lbarn.report.tables.columns import Axis, Distribution, Histogram
+from lbarn.report.tables.columns import Distribution, Histogram
 from lbarn.report.tables.facts import Facts
 from lbarn.report.tables.pairs import Boxes, HeatMap, Pair, Scatter
 from lbarn.report.tables.predictions import Guess
@@ -36,6 +36,7 @@ _SAMPLE_LINES = 40
 _NODES = 16  # of a graph
 _OPEN = 30  # columns that need not be folded away
 _SURE = 0.001  # chance below which a deviation is called one
+_SECONDS = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}
 _FACTOR = 1e6  # up to which "times as likely" says something
 
 
@@ -109,7 +110,7 @@ def _columns(facts: Facts) -> Content:
         {
             "name": field.name,
             "kind": info.kind,
-            "told": info.values,
+            "told": info.values if field.numeric is None or info.levels is not None else field.told_range(),
             "empty": chance(info.share_missing) if info.share_missing > 0 else "",
         }
         for field, info in list(zip(facts.fields, facts.infos))[:_LINES]
@@ -218,7 +219,7 @@ def _told_value(value: float, field: Field, *, exact: bool = True) -> str:
     if field.code.plain.sort == "number":
         return told_number(value, field.code) if exact else _short_number(value)
     column = field.numeric.column(np.array([value]))
-    text = field.texts(column)[0]
+    text = str(field.texts(column)[0])
     return text if exact else text.partition(" ")[0]
 
 
@@ -281,12 +282,14 @@ def _guessed(guess: Guess | None, field: Field, which: str) -> str:
     if field.levels is not None:
         return percent(value)
     if field.code.plain.sort != "time":
-        return f"± {_short_number(value)}"
+        return f"±{_short_number(value)}"
     assert isinstance(field.code, GridCode)
     steps, unit = value / field.code.grid.width, field.code.resolution
-    if unit not in ("day", "hour", "minute", "second"):
-        return ""
-    return f"± {_short_number(steps)} {unit}s"
+    if unit not in _SECONDS:
+        return f"±{_short_number(steps)} \N{MULTIPLICATION SIGN} {unit}"
+    seconds = steps * _SECONDS[unit]
+    unit = next((name for name, size in _SECONDS.items() if seconds >= size), unit)
+    return f"±{_short_number(seconds / _SECONDS[unit])} {unit}s"
 
 
 def _verdict(facts: Facts) -> str | None:
@@ -385,15 +388,15 @@ def _pair(found: Pair, fields: Sequence[Field]) -> Content:
     }
     picture = found.picture
     if isinstance(picture, Scatter):
-        ranges = [
-            tuple(_told_value(end, own, exact=False) for end in (axis.low, axis.high))
-            for axis, own in zip(picture.axes, (a, b))
-        ]
+        ranges = [tuple(_told_value(end, own, exact=False) for end in ends) for ends, own in zip(picture.ends, (a, b))]
         content["scatter"] = {
             "real": _dots_path(picture.real),
             "made": _dots_path(picture.made),
             "ranges": ranges,
-            "alts": [f"{b.name} against {a.name}, {len(points)} {what}" for points, what in ((picture.real, "rows"), (picture.made, "samples"))],
+            "alts": [
+                f"{b.name} against {a.name}, {len(points)} {what}"
+                for points, what in ((picture.real, "rows"), (picture.made, "samples"))
+            ],
         }
     elif isinstance(picture, Boxes):
         content["boxes"] = {
@@ -444,7 +447,7 @@ def _shades(shares: Floats) -> list[tuple[str, str]]:
 
 def _samples(facts: Facts) -> Content:
     found = facts.samples
-    shown = range(len(facts.fields))
+    shown = list(range(len(facts.fields)))
     legend = "Each sample is followed by the row most like it; values that differ are marked."
     if len(facts.fields) > _SAMPLE_LINES:
         shown = sorted(facts.interest[:_SAMPLE_LINES].tolist())
@@ -486,9 +489,13 @@ def _strange(facts: Facts) -> Content:
 def _strange_row(found: StrangeRow, fields: Sequence[Field]) -> Content:
     return {
         "heading": f"Row {found.row:,}: log p = {number(found.score, 1)}",
-        "combination": bool(found.reasons) and not any(reason.expected for reason in found.reasons),
+        "combination": len(found.reasons) > 1 and not any(reason.expected for reason in found.reasons),
         "reasons": [
-            {"name": fields[reason.column].name, "value": reason.value, "expected": reason.expected}
+            {
+                "name": fields[reason.column].name,
+                "value": reason.value,
+                "expected": reason.expected or ("a rather unlikely value" if len(found.reasons) == 1 else ""),
+            }
             for reason in found.reasons
         ],
     }

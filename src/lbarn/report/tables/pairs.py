@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lbarn._tables.codes import GridCode
 from lbarn.report.tables.columns import Axis, axis_of
 from lbarn.report.tables.rows import Field, Rows
 
@@ -19,14 +20,15 @@ _POINTS = 400  # of a scatter plot
 _LEVELS = 6  # of a column in a picture
 _BINS = 8  # of a number, to measure how two columns are associated
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_COARSE, _BESIDE = 40, 0.35  # points of a grid on an axis; steps of the grid
 _FEWEST = 5  # rows of a level that are enough for a box
 
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
-    """Points (n, 2) of rows and samples, as places on two axes."""
+    """Points (n, 2) of rows and samples, as places between 0 and 1, and the ends of the two axes."""
 
-    axes: tuple[Axis, Axis]
+    ends: tuple[tuple[float, float], tuple[float, float]]
     real: Floats
     made: Floats
 
@@ -142,18 +144,33 @@ def _entropy(p: Floats) -> float:
 
 def _scatter(a: Field, b: Field, i: int, j: int, real: Rows, made: Rows, seed: int) -> Scatter | None:
     rng = np.random.default_rng([seed, 2])
-    axes = tuple(axis_of(own, own.numbers(real.columns[k])) for own, k in ((a, i), (b, j)))
+    axes = [axis_of(own, own.numbers(real.columns[k])) for own, k in ((a, i), (b, j))]
     if axes[0] is None or axes[1] is None:
         return None
     points = []
     for rows in (real, made):
-        values = np.stack([a.numbers(rows.columns[i]), b.numbers(rows.columns[j])], axis=1)
-        values = values[np.isfinite(values).all(axis=1)]
-        if len(values) > _POINTS:
-            values = values[rng.choice(len(values), _POINTS, replace=False)]
-        places = np.stack([axes[0].place(values[:, 0]), axes[1].place(values[:, 1])], axis=1)
+        places = np.stack(
+            [
+                _scattered(own, axis, own.numbers(rows.columns[k]), rng)
+                for own, axis, k in ((a, axes[0], i), (b, axes[1], j))
+            ],
+            axis=1,
+        )
+        places = places[np.isfinite(places).all(axis=1)]
+        if len(places) > _POINTS:
+            places = places[rng.choice(len(places), _POINTS, replace=False)]
         points.append(places[((places >= 0) & (places <= 1)).all(axis=1)])
-    return Scatter((axes[0], axes[1]), points[0], points[1])
+    return Scatter(((axes[0].low, axes[0].high), (axes[1].low, axes[1].high)), points[0], points[1])
+
+
+def _scattered(field: Field, axis: Axis, values: Floats, rng: np.random.Generator) -> Floats:
+    """Places on an axis; on a coarse grid a little beside it, so that equal numbers do not hide each other."""
+    if isinstance(field.code, GridCode) and not axis.log:
+        width = field.code.grid.width
+        if axis.high - axis.low < _COARSE * width:
+            beside = values + width * rng.uniform(-_BESIDE, _BESIDE, len(values))
+            return Axis(axis.low - width / 2, axis.high + width / 2, False).place(beside)
+    return axis.place(values)
 
 
 def _shown_levels(field: Field, rows: Rows, j: int) -> NDArray[np.intp]:

@@ -78,9 +78,7 @@ def predictions(
         if spent > _BUDGET and guesses:
             break
         chosen = rows.take(np.sort(rng.choice(there, n, replace=False)))
-        ahead = model.conditional(
-            take_rows(X, chosen.numbers), field.label, n_particles=_PARTICLES, random_state=seed
-        )
+        ahead = model.conditional(take_rows(X, chosen.numbers), field.label, n_particles=_PARTICLES, random_state=seed)
         guesses.append(_guess(model, field, j, chosen, ahead))
         if field.numeric is None:
             tally.add(_level_cells(field, chosen, j, ahead))
@@ -97,9 +95,7 @@ def _guess(model: Density, field: Field, j: int, rows: Rows, ahead: ConditionalD
         wrong = (float((one.mode_cells() != cells).mean()) for one in (ahead, marginal))
         return Guess(j, len(rows), *wrong)
     values = field.numbers(rows.columns[j])
-    off = (
-        float(np.mean(np.abs(field.numbers(one.filled_with("median")) - values))) for one in (ahead, marginal)
-    )
+    off = (float(np.mean(np.abs(field.numbers(one.filled_with("median")) - values))) for one in (ahead, marginal))
     return Guess(j, len(rows), *off)
 
 

@@ -14,8 +14,8 @@ from sklearn.utils import check_random_state
 from lbarn._engine.codetree import UNKNOWN, Cells
 from lbarn._models.density import Density
 from lbarn._network.network import Given
-from lbarn._tables.codes import BinaryCode, CategoricalCode, ColumnCode, ContinuousCode, GridCode
 from lbarn._tables.coded import CodedTable
+from lbarn._tables.codes import BinaryCode, CategoricalCode, ColumnCode, ContinuousCode, GridCode
 from lbarn._tables.column import Column
 from lbarn._tables.table import read_like, take_rows
 from lbarn.plots.numbers import number
@@ -94,19 +94,20 @@ class Field:
         low, high = self.numeric.ends
         inner = np.flatnonzero(self.code.tree.present)
         ends = self.numeric.column(np.array([low[inner[0]], high[inner[-1]]]))
-        return " to ".join(self.texts(ends))
+        return " to ".join(str(text) for text in self.texts(ends))
 
-    def texts(self, column: Column) -> list[str]:
-        """The values as people read them, an empty string where there is none."""
+    def texts(self, column: Column) -> list[str | None]:
+        """The values as people read them, None where there is none."""
         if self.numeric is not None and self.code.plain.sort == "number":
             values = self.numbers(column).tolist()
-            return ["" if np.isnan(value) else told_number(value, self.code) for value in values]
+            return [None if np.isnan(value) else told_number(value, self.code) for value in values]
         if isinstance(self.code, BinaryCode):
             numbers = self.level_numbers(column).tolist()
-            return ["" if k < 0 else (self.levels or [])[k] for k in numbers]
+            return [None if k < 0 else (self.levels or [])[k] for k in numbers]
         if isinstance(self.code, CategoricalCode) or self.code.plain.sort == "string":
-            return ["" if value is None else str(value) for value in column.texts().to_pylist()]
-        return ["" if value is None else told(value, self.code) for value in self.code.as_plain(column).arrow().to_pylist()]
+            return column.texts().to_pylist()
+        plain = self.code.as_plain(column).arrow().to_pylist()
+        return [None if value is None else told(value, self.code) for value in plain]
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +179,9 @@ def told(value: Any, code: ColumnCode) -> str:
     """A value of any kind as people read it."""
     if isinstance(value, datetime):
         midnight = value.time() == time(0)
-        return value.date().isoformat() if midnight else value.isoformat(" ", "minutes" if not value.second else "seconds")
+        return (
+            value.date().isoformat() if midnight else value.isoformat(" ", "minutes" if not value.second else "seconds")
+        )
     if isinstance(value, (date, time)):
         return value.isoformat()
     if isinstance(value, (int, float, np.integer, np.floating)):

@@ -17,11 +17,11 @@ _SHOWN = 3
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Values as strings, by column and row."""
+    """Values as strings, by column and row; None where empty."""
 
     n_drawn: int
-    made: list[list[str]]
-    nearest: list[list[str]]
+    made: list[list[str | None]]
+    nearest: list[list[str | None]]
     nearest_numbers: NDArray[np.intp]
 
 

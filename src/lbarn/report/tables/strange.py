@@ -22,8 +22,8 @@ Floats = NDArray[np.float64]
 
 _STRANGE, _REASONS, _CANDIDATES = 8, 3, 4
 _EXCESS = 1.0  # nats above what a column's values usually have
-_UNLIKELY, _RARE = 0.1, 0.05  # given the rest of the row; in all rows
 _LIKELY = 0.8  # of what is expected
+_UNLIKELY, _RARE = 0.1, 0.05  # a level given the rest of the row; any value in all rows
 _LEVELS = 3
 _PARTICLES = 200
 
@@ -33,7 +33,7 @@ class Reason:
     """A value, and what would have been expected instead."""
 
     column: int
-    value: str  # empty for an empty cell
+    value: str | None  # None for an empty cell
     expected: str  # a clause, empty if it is the combination of several values that is strange
     nats: float  # by how much it is more surprising than values of the column are
 
@@ -52,7 +52,13 @@ class Strange:
 
 
 def strange_rows(
-    model: Density, X: Any, fields: Sequence[Field], scores: Floats, numbers: NDArray[np.intp], usual: Surprise, seed: int
+    model: Density,
+    X: Any,
+    fields: Sequence[Field],
+    scores: Floats,
+    numbers: NDArray[np.intp],
+    usual: Surprise,
+    seed: int,
 ) -> Strange:
     """The rows with the lowest scores, which are those of the rows ``numbers``; ``usual`` is what values of other rows have."""
     lowest = numbers[np.argsort(scores, kind="stable")[:_STRANGE]]
@@ -84,9 +90,7 @@ def _strongest(reasons: list[Reason]) -> list[Reason]:
     return ([reason for reason in reasons if reason.expected] or reasons)[:_REASONS]
 
 
-def _clauses(
-    model: Density, X: Any, field: Field, j: int, rows: Rows, surprise: Floats, seed: int
-) -> list[str]:
+def _clauses(model: Density, X: Any, field: Field, j: int, rows: Rows, surprise: Floats, seed: int) -> list[str]:
     """What was expected of a column in each row; nothing if its value is not strange by itself."""
     code, column, cells = field.code, rows.columns[j], rows.cells[:, j]
     ahead = model.conditional(take_rows(X, rows.numbers), field.label, n_particles=_PARTICLES, random_state=seed)
@@ -99,7 +103,7 @@ def _clauses(
         elif not code.tree.drawn[cells[i]]:
             never = "no training row had this level" if field.numeric is None else ""
             found.append(never or f"training rows had {field.told_range()}")
-        elif chances[0][i] < _UNLIKELY:
+        elif chances[0][i] < (_UNLIKELY if field.numeric is None else 1 - _LIKELY):
             found.append(f"expected {_expected(field, ahead, i, text)}")
         elif chances[1][i] < _RARE:
             found.append(f"most rows have {_expected(field, marginal, 0, text)}")
@@ -121,7 +125,7 @@ def _chance(field: Field, ahead: ConditionalDistribution, rows: Rows, j: int) ->
     return np.minimum(1.0, 2 * np.minimum(below, 1.0 - below + own))
 
 
-def _expected(field: Field, ahead: ConditionalDistribution, i: int, value: str) -> str:
+def _expected(field: Field, ahead: ConditionalDistribution, i: int, value: str | None) -> str:
     """The range or the levels that are likely in a row, but for the value that it has."""
     code = field.code
     if field.numeric is not None and field.levels is None:
