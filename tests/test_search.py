@@ -130,16 +130,14 @@ def test_the_order_in_which_dimensions_finish_does_not_matter(selection: str) ->
                 rng = np.random.default_rng([position, how.max_leaf_nodes])
                 train_curve, valid_curve = np.cumsum(rng.normal(0.01, 0.02, (2, 21)), axis=1)
                 curves = train_curve, valid_curve
-                trained[position] = (
-                    Conditional(position, replace(Trees.empty(), offsets=np.zeros(21, np.int64)), *curves),
-                )
+                trained[position] = (Conditional(position, replace(Trees.empty(), offsets=np.zeros(21, np.int64)), *curves),)
             return trained
 
         def judge(columns: Columns) -> float:
             own = in_sequence(columns)
             return validated(own, selected(selection, own, None, 100.0))
 
-        how, _, tried = search(range(24), Boosting(max_iter=20), LEAF_GRID, (0.1,), judge, train)
+        how, _, tried = search(24, Boosting(max_iter=20), LEAF_GRID, (0.1,), judge, train)
         return how, tried
 
     assert all(run(seed) == run(0) for seed in range(1, 6))

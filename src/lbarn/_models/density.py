@@ -472,7 +472,7 @@ class Density(RowModel):
         random_state: Any,
     ) -> Any:
         table = self._ready(X).table
-        if output not in ("sample", "mode", "probability", "mean", "median"):
+        if output not in ("sample", "mode", "mean", "median", "probability"):
             raise ValueError(f"output must be 'sample', 'mode', 'mean', 'median' or 'probability'; got {output!r}")
         _check_draws(n_draws, n_particles, output)
         chances = output in ("probability", "mean")

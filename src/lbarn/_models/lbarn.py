@@ -239,6 +239,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
 
     def cumulative_score(self, X: Any) -> NDArray[np.float64]:
         """Mean log-likelihood of the first 1, 2, ..., D variables of the order; the last one is ``score(X)``."""
+        table = self._ready(X)
         inside = np.zeros(self.codebook_.n_columns)
 
         def cells() -> Iterator[Cells]:
@@ -247,7 +248,6 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
                     inside[:] += chunk.inside.sum(axis=0) / table.n_rows
                 yield chunk.cells
 
-        table = self._ready(X)
         return self.distribution.cumulative(cells(), self.n_jobs) + np.cumsum(inside[self.order_])
 
 
