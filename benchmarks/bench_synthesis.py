@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import asdict
 from importlib.util import find_spec
 from typing import Any
 
@@ -33,6 +32,17 @@ SETS = {
 }
 SHAPES = {"ocr_letters": (16, 8), "digits": (8, 8)}
 SHOWN = 20
+FIGURES = (
+    "marginal_difference_max",
+    "marginal_difference_mean",
+    "correlation_difference_mean",
+    "correlation_agreement",
+    "two_sample_auc",
+    "nearest_synthetic",
+    "nearest_holdout",
+    "copied_synthetic",
+    "copied_holdout",
+)
 OURS = "LBARN"
 
 
@@ -64,7 +74,8 @@ def compare(name: str, options: argparse.Namespace) -> dict[str, Any]:
     kinds = made(name, data, n, options) | {"other test rows": other}
     found = {}
     for kind, rows in kinds.items():
-        found[kind] = asdict(fidelity(holdout, rows, train=known))
+        compared = fidelity(holdout, rows, train=known)
+        found[kind] = {name: getattr(compared, name) for name in FIGURES}
         print(name, kind, found[kind], file=sys.stderr, flush=True)
     if name in SHAPES and find_spec("matplotlib") and (options.results or not options.smoke):
         strips = [

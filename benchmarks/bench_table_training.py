@@ -164,6 +164,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--cells", type=int, default=256)
     parser.add_argument("--trees", type=int, default=30)
     parser.add_argument("--leaves", type=int, default=16)
+    parser.add_argument("--max-features", type=float, default=0.5)
+    parser.add_argument("--split-bits", type=int, default=3)
     parser.add_argument("--every", type=int, default=1, metavar="K", help="train every K-th node only")
     parser.add_argument("--smoke", action="store_true", help="random data, few trees: shows that the script works")
     options = parser.parse_args()
@@ -184,7 +186,13 @@ def main() -> int:
     numbers = np.nan_to_num(numbers, nan=np.nanmin(numbers) - 1.0)
     valid = np.random.default_rng(0).random(len(numbers)) < 0.15
     coded = [cells_of(x, options.cells) for x in numbers.T]
-    how = Boosting(max_leaf_nodes=options.leaves, learning_rate=0.1, max_iter=options.trees)
+    how = Boosting(
+        max_leaf_nodes=options.leaves,
+        learning_rate=0.1,
+        max_iter=options.trees,
+        max_features=options.max_features,
+        split_bits=options.split_bits,
+    )
     console = Console(width=110)
     total = dict.fromkeys(WAYS, 0.0)
     for name in options.columns:

@@ -27,11 +27,15 @@ import pytest
         ("bench_table_training.py", "cells against weight 0"),
         ("irrelevant.py", "test, copy 3"),
         ("newton.py", "gradient"),
+        ("bench_scale.py", "CPU microseconds per row"),
+        ("tables.py", "C2ST, 1 is best"),
     ],
 )
 def test_a_benchmark_runs_on_tiny_data(script: str, says: str, run_benchmark: Callable[..., str]) -> None:
     if script == "dart.py":
         pytest.importorskip("lightgbm", reason="LightGBM is a peer, not a dependency")
+    if script == "tables.py":
+        pytest.importorskip("xgboost", reason="XGBoost is a peer, not a dependency")
     assert says in " ".join(run_benchmark(script, "--smoke").split())
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import lbarn
 from conftest import chosen_path
 from lbarn import CompressedDataError, LBARNEnsemble, _core
-from lbarn._engine.bits import MAX_ROWS, pack
+from lbarn._engine.bits import MAX_ROWS
 from lbarn._network import codec
 from lbarn._network.bitsback import MixtureCodec
 from mutations import mutate_bytes

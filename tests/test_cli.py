@@ -9,14 +9,17 @@ import pty
 import random
 import resource
 import signal
+import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow
 import pytest
 import scipy.sparse as sp
@@ -137,6 +140,7 @@ def test_every_command_helps_with_an_example() -> None:
         "fit",
         "score",
         "sample",
+        "predict",
         "impute",
         "denoise",
         "anomalies",
@@ -144,6 +148,8 @@ def test_every_command_helps_with_an_example() -> None:
         "decompress",
         "inspect",
         "report",
+        "compare",
+        "explore",
         "demo",
     ]
     assert list(commands) == expected
@@ -401,6 +407,12 @@ ENDLESS = {
 }
 
 
+def is_begun(process: subprocess.Popen[bytes]) -> bool:
+    """Whether the command imports what it needs, or has done so; before that, Ctrl-C is Python's own affair."""
+    return "numpy" in Path(f"/proc/{process.pid}/maps").read_text()
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what a process has loaded is found in /proc")
 @pytest.mark.parametrize("command", ENDLESS)
 def test_ctrl_c_at_any_moment_is_one_line_and_130(command: str, folder: Folder) -> None:
     rng = random.Random(command)
@@ -418,8 +430,9 @@ def test_ctrl_c_at_any_moment_is_one_line_and_130(command: str, folder: Folder) 
             ) as process,
         ):
             try:
+                wait_until(lambda: is_begun(process), "the command")
                 with pytest.raises(subprocess.TimeoutExpired):  # it is at work
-                    process.communicate(timeout=rng.uniform(0.5, 4))
+                    process.communicate(timeout=rng.uniform(0, 4))
                 for _ in range(n_signals):
                     process.send_signal(signal.SIGINT)
                 _, said = process.communicate(timeout=DEADLINE)
@@ -905,7 +918,159 @@ def test_a_fit_shows_its_progress_in_a_terminal(folder: Folder, terminal_window:
     assert b"10/10" in seen
 
 
+def test_the_explorer_answers_until_ctrl_c(folder: Folder) -> None:
+    options = ("--no-browser", "--port", "0", "--random-state", "0", "--n-jobs", "1")
+    process = subprocess.Popen(
+        [EXECUTABLE, "explore", folder.model, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    url = process.stdout.readline().decode().strip()
+    with urllib.request.urlopen(f"{url}api/model", timeout=DEADLINE) as reply:
+        assert [column["name"] for column in json.load(reply)["columns"]] == list(NAMES)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 130
+    assert said.decode().splitlines()[-1] == "lbarn: interrupted"
+    assert b"Traceback" not in said
+    RUN_WELL.setdefault("explore", set()).update(options)
+
+
+def test_a_port_that_is_taken_is_named(folder: Folder) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert f"port {port} cannot be used" in refused("explore", folder.model, "--port", port)
+
+
 # ---------------------------------------------------------------------- last, what all tests above have run
+
+
+# ---------------------------------------------------------------------- compare
+
+
+PEOPLE = ("age", "<b>job</b>", "born", "member", "income")
+
+
+def people(n: int, seed: int) -> list[str]:
+    """Rows of numbers, categories, dates, booleans and empty cells."""
+    rng = random.Random(seed)
+    lines = []
+    for _ in range(n):
+        age = rng.randint(18, 80)
+        job = rng.choice(["clerk", "baker; cook", ""]) if age < 50 else "retired"
+        born = f"{2024 - age}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}"
+        lines.append(f"{age},{job},{born},{rng.random() < age / 100},{1000 * age + rng.gauss(0, 9000):.2f}")
+    return lines
+
+
+@pytest.fixture(scope="module")
+def tables(folder: Folder) -> dict[str, Path]:
+    made = {}
+    for seed, name in enumerate(("real", "made", "fresh")):
+        made[name] = folder[f"people-{name}.csv"]
+        made[name].write_text("\n".join([",".join(PEOPLE), *people(300, seed), ""]), encoding="utf-8")
+    return made
+
+
+def test_compare_prints_a_table_with_the_figures_of_the_library(tables: dict[str, Path]) -> None:
+    real, made, fresh = tables.values()
+    text = run("compare", real, made, "--header").stdout.decode()
+    assert text.startswith("300 synthetic rows and 300 real rows of 5 columns\n")
+    assert "R2 for income" in text
+    held_out = run("compare", real, made, "--holdout", fresh, "--target", "<b>job</b>", "--random-state", "3", "--json")
+    content = json.loads(held_out.stdout)
+    frames = [pd.read_csv(path) for path in (fresh, made, real)]
+    expected = lbarn.fidelity(frames[0], frames[1], train=frames[2], target="<b>job</b>", random_state=3)
+    assert content == json.loads(json.dumps(expected.to_dict()))
+    assert [column["kind"] for column in content["columns"]] == ["number", "category", "datetime", "boolean", "number"]
+    assert content["measure"] == "AUC"
+
+
+def test_report_on_any_table(tables: dict[str, Path], folder: Folder) -> None:
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    model, page = folder["people.lbarn"], folder["people.html"]
+    run("fit", tables["real"], "-o", model, *QUICK)
+    done = run("report", model, "--data", tables["fresh"], "-o", page, "--title", "<i>People</i>")
+    assert done.stderr.decode().endswith("people.html written\n")
+    text = page.read_text(encoding="utf-8")
+    assert "<title>&lt;i&gt;People&lt;/i&gt;</title>" in text
+    assert "&lt;b&gt;job&lt;/b&gt;" in text
+    assert "What are the columns?" in text
+    assert "image_shape" in refused("report", model, "--data", tables["fresh"], "-o", page, "--shape", "1x5")
+
+
+def test_compare_writes_a_page(tables: dict[str, Path], folder: Folder) -> None:
+    pytest.importorskip("jinja2")
+    page = folder["comparison.html"]
+    done = run(
+        "compare",
+        tables["real"],
+        tables["made"],
+        "-o",
+        page,
+        "--title",
+        "<i>People</i>",
+        "--classifier",
+        "scikit-learn",
+    )
+    assert done.stdout == b""
+    assert done.stderr.decode() == f"{page} written\n"
+    text = page.read_text(encoding="utf-8")
+    assert "<title>&lt;i&gt;People&lt;/i&gt;</title>" in text
+    assert "&lt;b&gt;job&lt;/b&gt;" in text
+    assert "<b>" not in text
+    both = run("compare", tables["real"], tables["made"], "-o", page, "--json").stdout
+    assert json.loads(both)["n_real"] == 300
+
+
+def test_compare_knows_the_likelihoods_of_a_model(folder: Folder, model: LBARN) -> None:
+    train, valid, test = (folder[f"{name}.csv"] for name in ("train", "valid", "test"))
+    done = run("compare", train, valid, "--holdout", test, "--model", folder.model, "--n-jobs", "1", "--json")
+    gap = model.score(folder.train) - model.score(folder.test)
+    assert json.loads(done.stdout)["likelihood_gap"] == pytest.approx(gap)
+    assert "--holdout" in refused("compare", train, valid, "--model", folder.model)
+
+
+def test_compare_reads_any_file(tables: dict[str, Path], folder: Folder) -> None:
+    real, made, _ = tables.values()
+    expected = run("compare", real, made, "--json").stdout
+    frame = pd.read_csv(made)
+    frame.to_parquet(folder["made.parquet"])
+    assert run("compare", real, folder["made.parquet"], "--json").stdout == expected
+    assert run("compare", real, "-", "--json", stdin=made.read_bytes()).stdout == expected
+    frame.to_csv(folder["european.csv"], sep=";", decimal=",", index=False)
+    assert run("compare", real, folder["european.csv"], "--json").stdout == expected
+    np.save(folder["numbers.npy"], np.random.default_rng(0).normal(size=(50, 3)))
+    assert json.loads(run("compare", folder["numbers.npy"], folder["numbers.npy"], "--json").stdout)["shape"] == 1
+
+
+def test_compare_refuses_what_it_cannot_compare(tables: dict[str, Path], folder: Folder) -> None:
+    real, made, _ = tables.values()
+    lines = made.read_text(encoding="utf-8").splitlines()
+
+    def other(name: str, *rows: str) -> Path:
+        folder[name].write_text("\n".join([*rows, ""]), encoding="utf-8")
+        return folder[name]
+
+    renamed = other("renamed.csv", lines[0].replace("age", "years"), *lines[1:])
+    assert refused("compare", real, renamed) == (
+        f"lbarn: {renamed} has no column 'age', which {real} has, and has 'years', which {real} does not have"
+    )
+    few = other("few.csv", *lines[:6])
+    assert refused("compare", real, few) == f"lbarn: {few} has 5 rows; at least 10 are needed to compare"
+    empty = other("hollow.csv", lines[0], *(f",{line.partition(',')[2]}" for line in lines[1:]))
+    assert refused("compare", real, empty).startswith(f"lbarn: {empty}: column 'age' is empty in every row")
+    assert refused("compare", empty, made).startswith(f"lbarn: {empty}: column 'age' is empty in every row")
+    words = other("words.csv", *lines[:20], f"old,{lines[20].partition(',')[2]}")
+    assert refused("compare", real, words) == f"lbarn: {words}: column 'age' holds 'old', but numbers in {real}"
+    assert "there is no column 'salary' to be the target" in refused("compare", real, made, "--target", "salary")
+    assert "no such file" in refused("compare", real, folder["nowhere.csv"])
+    assert "would replace what is read" in refused("compare", real, made, "-o", made)
+    assert "only one of the tables" in refused("compare", "-", "-")
+    assert "is not one of" in refused("compare", real, made, "--classifier", "guess")
+    assert "\x1b" not in refused("compare", real, other("escape.csv", "\x1b[2Jage,b", "1,2"))
 
 
 def test_every_option_of_every_command_has_been_run() -> None:

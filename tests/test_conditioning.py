@@ -557,7 +557,9 @@ def test_bad_input_is_refused_by_name(shuffled: LBARN, use: str) -> None:
 def test_bad_options_are_refused_by_name(shuffled: LBARN, use: str) -> None:
     how = {"flip": 0.1} if use == "denoise" else {}
     act = getattr(shuffled, use)
-    with pytest.raises(ValueError, match="output must be 'sample', 'mode', 'mean', 'median' or 'probability'; got 'best'"):
+    with pytest.raises(
+        ValueError, match="output must be 'sample', 'mode', 'mean', 'median' or 'probability'; got 'best'"
+    ):
         act(TEST, output="best", **how)
     for output in ("mode", "probability"):
         with pytest.raises(

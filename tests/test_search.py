@@ -130,7 +130,9 @@ def test_the_order_in_which_dimensions_finish_does_not_matter(selection: str) ->
                 rng = np.random.default_rng([position, how.max_leaf_nodes])
                 train_curve, valid_curve = np.cumsum(rng.normal(0.01, 0.02, (2, 21)), axis=1)
                 curves = train_curve, valid_curve
-                trained[position] = (Conditional(position, replace(Trees.empty(), offsets=np.zeros(21, np.int64)), *curves),)
+                trained[position] = (
+                    Conditional(position, replace(Trees.empty(), offsets=np.zeros(21, np.int64)), *curves),
+                )
             return trained
 
         def judge(columns: Columns) -> float:

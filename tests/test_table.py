@@ -206,7 +206,9 @@ def test_another_value_in_an_array_is_named(make: Any, value: float, reference: 
 def test_an_infinite_number_in_training_data_is_named(make: Any, value: float) -> None:
     wrong = X.astype(float)
     wrong[7, 4] = value
-    with pytest.raises(ValueError, match=rf"^column 4.* holds {value} \(Input X contains infinity, row 7, counted from 0\)"):
+    with pytest.raises(
+        ValueError, match=rf"^column 4.* holds {value} \(Input X contains infinity, row 7, counted from 0\)"
+    ):
         quick().fit(make(wrong))
 
 

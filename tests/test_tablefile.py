@@ -78,7 +78,7 @@ def test_bits_come_back_byte_for_byte(bits: np.ndarray, header: bool) -> None:
     assert source.names == names
     back = io.BytesIO()
     with csv_to(back, names) as output:
-        for batch in source.batches(range(source.n_columns)):
+        for batch in source.batches(range(source.n_columns), [None] * source.n_columns):
             assert set(batch.schema.types) == {pa.uint8()}
             output.write(pa.Table.from_batches([batch]))
     assert back.getvalue().decode() == text
@@ -224,8 +224,6 @@ BAD: list[tuple[str, bytes, str]] = [
     ("a.csv", b"a,b\n", "a header, but no rows"),
     ("a.csv", b"0,1\n0,1,0\n", r"row 1 \(counted from 0, there is no header\) has 3 cells, not 2"),
     ("a.csv", b"a,b\n0,1\n\n1\n", r"row 1 \(counted from 0, without the header\) has 1 cell, not 2"),
-    ("a.csv", b"a,b\n0,1\n1,cat\n", r"column 1 \('b'\) holds 'cat' in row 1 \(counted from 0, without the header\)"),
-    ("a.csv", b"a,b\n0,1_0\n", "'1_0'"),
     ("a.csv", b"a,a\n0,1\n", "two columns are called 'a'"),
     ("a.csv", b'0,"1\n', "not CSV"),
     ("a.csv", bytes(range(256)), "is not text"),

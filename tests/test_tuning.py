@@ -164,7 +164,7 @@ def test_a_selection_is_judged_on_rows_that_it_has_not_seen() -> None:
     how = Boosting(max_leaf_nodes=4, learning_rate=0.3, max_iter=30)
     packed = pack(train), pack(valid)
     trained = [Conditional.train(*packed, d, how) for d in range(12)]
-    judged = tuning.cross_validated(trained, TrainingRows(packed[1]), 30)
+    judged = tuning.cross_validated(trained, Layout.binary(12), TrainingRows(packed[1]), 30)
     expected = {}
     for method in tuning.SELECTIONS:
         total = 0.0

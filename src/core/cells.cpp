@@ -11,9 +11,12 @@ constexpr double kLargestL2 = 1e12;
 constexpr float kNearlyOne = 1.0f - 1.0f / (1 << 17);
 
 // Nanoseconds a tree of 16 leaves, as measured, and for no more than a choice between two ways to the same sums: of 128
-// bits, and of a column of cells.
+// bits, and of a column of cells. The first column of cells costs something by itself.
 constexpr double kBitsPerRow = 7.0, kBitsPerTree = 6900.0;
-constexpr double kCellsPerRow = 1.5, kCellsPerRank = 22.0, kCellsPerInterval = 100.0;
+constexpr double kCellsPerTree = 8000.0, kCellsPerRow = 1.5, kCellsPerRank = 22.0, kCellsPerInterval = 100.0;
+
+// `yes` where all bits of the mask are set, `no` where none is.
+uint32_t choose(uint32_t mask, uint32_t yes, uint32_t no) { return no ^ ((yes ^ no) & mask); }
 
 // Ranks of the cells of one column among those that its rows have and its bits tell apart.
 class Ranks {
@@ -62,7 +65,6 @@ CellPredictors::CellPredictors(const CellColumns& source, size_t position) {
   };
   covered_.assign(position, 0);
   std::vector<Ranks> ranks(source.count);
-  std::vector<Column> columns;
   size_t plain = position;
   for (size_t c = 0; c < source.count; ++c) {
     const size_t bits = bits_before(c), from = source.offsets[c];
@@ -72,52 +74,47 @@ CellPredictors::CellPredictors(const CellColumns& source, size_t position) {
     ranks[c].find(source.cells + c * source.rows, source.rows, source.lo + from, source.hi + from, bits);
     if (ranks[c].last() == 0) continue;
     Column column{c, bits, ranks[c].last()};
+    column.lowest = source.first[c];
     for (size_t k = from; k < from + bits; ++k) column.intervals += ranks[c].of(source.hi[k]) <= column.last_rank;
-    columns.push_back(column);
+    columns_.push_back(column);
   }
-  leave_to_bits(columns, source, plain);
-  columns_ = columns.size();
-  if (columns_ == 0) return;
-  std::stable_sort(columns.begin(), columns.end(),
+  leave_to_bits(source, plain);
+  if (columns_.empty()) return;
+  std::stable_sort(columns_.begin(), columns_.end(),
                    [](const Column& a, const Column& b) { return a.last_rank > b.last_rank; });
-  lay_out(columns);
+  lay_out();
 
   const bool narrow = total_slot() <= UINT16_MAX;
-  (narrow ? slots16_.resize(source.rows * columns_) : slots32_.resize(source.rows * columns_));
-  for (size_t k = 0; k < columns_; ++k) {
-    const uint16_t* cells = source.cells + columns[k].source * source.rows;
-    const Ranks& rank = ranks[columns[k].source];
-    for (size_t i = 0; i < source.rows; ++i) {
-      const uint32_t slot = columns[k].slot(rank.of(cells[i]));
-      if (narrow)
-        slots16_[i * columns_ + k] = static_cast<uint16_t>(slot);
-      else
-        slots32_[i * columns_ + k] = slot;
-    }
-  }
-
-  head_.assign(n_rows_ * kCellLanes, kNone);
-  for (size_t k = 0; k < columns_; ++k) {
-    const size_t c = columns[k].source, from = source.offsets[c], end = columns[k].last_rank + 1;
-    for (size_t b = columns[k].bits; b-- > 0;) {
-      const size_t lo = ranks[c].of(source.lo[from + b]), hi = ranks[c].of(source.hi[from + b]);
-      const auto at = static_cast<uint32_t>(source.first[c] + b);
+  const size_t n = columns_.size();
+  (narrow ? slots16_.resize(source.rows * n) : slots32_.resize(source.rows * n));
+  for (size_t k = 0; k < n; ++k) {
+    const Column& column = columns_[k];
+    const uint16_t* cells = source.cells + column.source * source.rows;
+    const Ranks& rank = ranks[column.source];
+    if (narrow)
+      for (size_t i = 0; i < source.rows; ++i)
+        slots16_[i * n + k] = static_cast<uint16_t>(column.slot(rank.of(cells[i])));
+    else
+      for (size_t i = 0; i < source.rows; ++i) slots32_[i * n + k] = column.slot(rank.of(cells[i]));
+    const size_t from = source.offsets[column.source], end = column.last_rank + 1;
+    for (size_t b = column.bits; b-- > 0;) {
+      const size_t lo = rank.of(source.lo[from + b]), hi = rank.of(source.hi[from + b]);
+      const auto at = static_cast<uint32_t>(column.lowest + b);
       if (lo == hi || (lo == 0 && hi == end)) continue;
-      if (hi == end) {
-        uint32_t& head = head_[columns[k].slot(lo)];
-        bits_.push_back({at, head});
-        head = static_cast<uint32_t>(bits_.size() - 1);
-      } else {
-        intervals_.push_back({lo == 0 ? total_slot() : columns[k].slot(lo), columns[k].slot(hi), at, true});
-      }
+      if (hi == end)
+        bits_.push_back({at, 0, position_index(column.slot(lo))});
+      else
+        intervals_.push_back(
+            {lo == 0 ? total_slot() : column.slot(lo), column.slot(hi), at, 0, static_cast<uint32_t>(k), true});
     }
   }
+  positions_.resize(n_rows_);
   keep(nullptr);
 }
 
 // Columns of few bits are dear: all their rows for little. The cheapest choice is to leave those with the fewest bits
 // to the histogram of the bits, which costs the same for each 128 of them that it has begun.
-void CellPredictors::leave_to_bits(std::vector<Column>& columns, const CellColumns& source, size_t plain) {
+void CellPredictors::leave_to_bits(const CellColumns& source, size_t plain) {
   const auto rows = static_cast<double>(source.rows);
   const auto cost_of_bits = [rows](size_t bits) {
     return static_cast<double>((bits + 127) / 128) * (kBitsPerRow * rows + kBitsPerTree);
@@ -126,38 +123,39 @@ void CellPredictors::leave_to_bits(std::vector<Column>& columns, const CellColum
     return kCellsPerRow * rows + kCellsPerRank * static_cast<double>(column.last_rank) +
            kCellsPerInterval * static_cast<double>(column.intervals);
   };
-  std::stable_sort(columns.begin(), columns.end(), [](const Column& a, const Column& b) { return a.bits < b.bits; });
+  std::stable_sort(columns_.begin(), columns_.end(), [](const Column& a, const Column& b) { return a.bits < b.bits; });
   size_t left = 0, bits = plain;
   double best = cost_of_bits(plain), saved = 0.0;
-  for (size_t k = 0; k < columns.size(); ++k) {
-    bits += columns[k].bits;
-    saved += cost_of_cells(columns[k]);
+  for (size_t k = 0; k < columns_.size(); ++k) {
+    bits += columns_[k].bits;
+    saved += cost_of_cells(columns_[k]);
+    if (k + 1 == columns_.size()) saved += kCellsPerTree;
     if (cost_of_bits(bits) - saved > best) continue;
     best = cost_of_bits(bits) - saved;
     left = k + 1;
   }
   for (size_t k = 0; k < left; ++k)
-    std::fill_n(covered_.begin() + static_cast<ptrdiff_t>(source.first[columns[k].source]), columns[k].bits, 0);
-  columns.erase(columns.begin(), columns.begin() + static_cast<ptrdiff_t>(left));
+    std::fill_n(covered_.begin() + static_cast<ptrdiff_t>(source.first[columns_[k].source]), columns_[k].bits, 0);
+  columns_.erase(columns_.begin(), columns_.begin() + static_cast<ptrdiff_t>(left));
 }
 
 // Groups of eight columns of similar height, summed from the highest rank down. Rank 0 is in no sum of a bit that
 // varies: its row, the first of the group, takes what nobody reads.
-void CellPredictors::lay_out(std::vector<Column>& columns) {
+void CellPredictors::lay_out() {
   size_t next = 0;
-  for (size_t k = 0; k < columns.size(); ++k) {
+  for (size_t k = 0; k < columns_.size(); ++k) {
     if (k % kCellLanes == 0) {
       n_rows_ = next;
-      next += columns[k].last_rank + 1;
-      for (size_t r = columns[k].last_rank; r > 0;) {
+      next += columns_[k].last_rank + 1;
+      for (size_t r = columns_[k].last_rank; r > 0;) {
         const size_t rows = std::min(kChunkRows, r);
-        const bool top = r == columns[k].last_rank;
+        const bool top = r == columns_[k].last_rank;
         r -= rows;
         chunks_.push_back({static_cast<uint32_t>(n_rows_ + r + 1), static_cast<uint32_t>(rows), top});
       }
     }
-    columns[k].first_row = static_cast<uint32_t>(n_rows_);
-    columns[k].lane = static_cast<uint32_t>(k % kCellLanes);
+    columns_[k].first_row = static_cast<uint32_t>(n_rows_);
+    columns_[k].lane = static_cast<uint32_t>(k % kCellLanes);
   }
   n_rows_ = next;
 }
@@ -169,27 +167,52 @@ std::vector<uint32_t> CellPredictors::varying() const {
   return positions;
 }
 
-void CellPredictors::keep(const std::vector<uint8_t>* kept) {
-  position_.assign(head_.size(), kNone);
-  allowed_.assign(n_rows_, CellScores{});
-  for (size_t r = 0; r < n_rows_; ++r)
-    for (size_t lane = 0; lane < kCellLanes; ++lane) {
-      const size_t slot = r * kCellLanes + kColumnOfLane[lane];
-      uint32_t bit = head_[slot];
-      while (bit != kNone && kept && !(*kept)[bits_[bit].position]) bit = bits_[bit].next;
-      if (bit == kNone) continue;
-      position_[slot] = bits_[bit].position;
-      allowed_[r].lane[lane] = -1;
+void CellPredictors::set_numbers(const std::vector<uint32_t>& number) {
+  for (Bit& bit : bits_) bit.number = number[bit.position];
+  for (Interval& interval : intervals_) interval.number = number[interval.position];
+}
+
+void CellPredictors::keep(const uint8_t* kept) {
+  int32_t* positions = positions_.data()->lane;
+  std::fill(positions, positions + n_rows_ * kCellLanes, -1);
+  // What is not kept goes nowhere, which is in the row of rank 0: half of all would be branches that nobody can
+  // predict. Of a column's bits the first is the last here, so it stays.
+  const uint32_t nowhere = position_index(columns_[0].slot(0));
+  for (const Bit& bit : bits_) {
+    const uint32_t mask = kept ? 0u - kept[bit.number] : ~0u;
+    positions[choose(mask, bit.at, nowhere)] = static_cast<int32_t>(bit.position);
+  }
+  positions[nowhere] = -1;
+  for (Interval& interval : intervals_) interval.kept = !kept || kept[interval.number];
+  if (total_slot() <= INT16_MAX) number_kept_cells();
+}
+
+void CellPredictors::number_kept_cells() {
+  const int32_t* positions = positions_.data()->lane;
+  kept_cell_.resize(n_rows_ * kCellLanes);
+  const auto nowhere = static_cast<uint32_t>(n_rows_ * kCellLanes);
+  kept_position_.resize(nowhere + 1);
+  uint32_t next = 0;
+  for (const Column& column : columns_) {
+    uint32_t number = next;
+    for (size_t rank = 0; rank <= column.last_rank; ++rank) {
+      const uint32_t slot = column.slot(rank);
+      const int32_t position = positions[position_index(slot)];
+      const auto mask = static_cast<uint32_t>(~(position >> 31));
+      number -= mask;
+      kept_cell_[slot] = static_cast<int16_t>(number);
+      kept_position_[choose(mask, number, nowhere)] = position;
     }
-  for (Interval& interval : intervals_) interval.kept = !kept || (*kept)[interval.position];
+    next = number + 1;
+  }
 }
 
 void CellPredictors::add(const Kernels& kernels, const uint32_t* index, size_t count, const uint64_t* values,
                          CellRow* sums) const {
   if (slots32_.empty())
-    kernels.add_cells16(slots16_.data(), columns_, index, count, values, sums->sum);
+    kernels.add_cells16(slots16_.data(), columns_.size(), index, count, values, sums->sum);
   else
-    kernels.add_cells32(slots32_.data(), columns_, index, count, values, sums->sum);
+    kernels.add_cells32(slots32_.data(), columns_.size(), index, count, values, sums->sum);
 }
 
 namespace {
@@ -206,19 +229,36 @@ void CellPredictors::add_totals(const Node& node) const {
 }
 
 void CellPredictors::sum(const Kernels& kernels, CellRow* fresh, const Node& own, double l2, CellScores* scores) const {
-  kernels.sum_cells(chunks_.data(), chunks_.size(), allowed_.data(), fresh, own.sums, node_of(own, l2), scores);
+  kernels.sum_cells(chunks_.data(), chunks_.size(), positions_.data(), fresh, own.sums, node_of(own, l2), scores);
   add_totals(own);
 }
 
 void CellPredictors::divide(const Kernels& kernels, CellRow* fresh, const Node& own, const Node& rest, double l2,
                             CellScores* own_scores, CellScores* rest_scores) const {
-  kernels.divide_cells(chunks_.data(), chunks_.size(), allowed_.data(), fresh, own.sums, rest.sums, node_of(own, l2),
+  kernels.divide_cells(chunks_.data(), chunks_.size(), positions_.data(), fresh, own.sums, rest.sums, node_of(own, l2),
                        node_of(rest, l2), own_scores, rest_scores);
   add_totals(own);
   add_totals(rest);
 }
 
+void CellPredictors::subtract(const Kernels& kernels, CellRow* fresh, const Node& rest, double l2,
+                              CellScores* scores) const {
+  kernels.subtract_cells(chunks_.data(), chunks_.size(), positions_.data(), fresh, rest.sums, node_of(rest, l2),
+                         scores);
+  add_totals(rest);
+}
+
 namespace {
+
+// Whatever is as good as the best in double precision is at least this in single precision.
+int32_t nearly_as_good(int32_t largest, double l2) {
+  float score;
+  std::memcpy(&score, &largest, sizeof score);
+  score *= kNearlyOne;
+  int32_t nearly;
+  std::memcpy(&nearly, &score, sizeof nearly);
+  return l2 > kLargestL2 ? 0 : nearly;
+}
 
 // The best of the splits that it is shown; of equals, that with the lowest position.
 class Search {
@@ -238,7 +278,7 @@ class Search {
       best_ = {last_score_, position, sum};
   }
 
-  CellSplit found() const { return best_.score > 0.0 ? best_ : CellSplit{}; }
+  const CellSplit& found() const { return best_; }
 
  private:
   const CellPredictors::Node& node_;
@@ -250,25 +290,79 @@ class Search {
 
 }  // namespace
 
+CellSplit CellPredictors::best_of_few(const Kernels& kernels, const Node& node, const uint32_t* index, size_t count,
+                                      const uint64_t* values, double l2, Few& few) const {
+  const size_t n = columns_.size(), width = (n + 15) / 16 * 16, rows = (count + 3) / 4 * 4;
+  if (few.cells.empty()) {
+    few.cells.resize(kFewRows * width);  // columns that are none have one cell
+    few.g_sums.resize(kFewRows * width);
+    few.h_sums.resize(kFewRows * width);
+    few.scores.resize(kFewRows * width);
+    few.g.resize(kFewRows);
+    few.h.resize(kFewRows);
+  }
+  for (size_t i = 0; i < rows; ++i) {  // those that are too many repeat the last, and add nothing
+    const size_t row = index[std::min(i, count - 1)];
+    for (size_t c = 0; c < n; ++c) few.cells[i * width + c] = kept_cell_[slots16_[row * n + c]];
+    few.g[i] = static_cast<int16_t>(i < count ? g_of(values[row]) : 0);
+    few.h[i] = static_cast<int16_t>(i < count ? h_of(values[row]) : 0);
+  }
+  const int32_t largest = kernels.score_few({rows, width, few.cells.data(), few.g.data(), few.h.data(),
+                                             few.g_sums.data(), few.h_sums.data(), few.scores.data()},
+                                            node_of(node, l2));
+  const int32_t nearly = std::max(nearly_as_good(largest, l2), 1);
+
+  Search search(node, l2);
+  for (size_t e = 0; e < count * width && largest > 0; ++e) {
+    if (e % 16 == 0) {  // most runs have none
+      int any = 0;
+      for (size_t k = e; k < e + 16; ++k) any |= few.scores[k] >= nearly;
+      if (!any) {
+        e += 15;
+        continue;
+      }
+    }
+    if (few.scores[e] < nearly) continue;
+    const size_t c = e % width;
+    const uint64_t sum = packed_sum(few.g_sums[e], few.h_sums[e]);
+    if (sum == search.found().sum && columns_[c].lowest > search.found().position) continue;
+    // All bits that start after the next lower row's cell and up to this one's are equal here.
+    int16_t below = -1;
+    for (size_t i = 0; i < count; ++i) {
+      const int16_t cell = few.cells[i * width + c];
+      below = cell < few.cells[e] ? std::max(below, cell) : below;
+    }
+    int32_t position = INT32_MAX;
+    for (int16_t cell = few.cells[e]; cell > below; --cell)
+      position = std::min(position, kept_position_[static_cast<size_t>(cell)]);
+    search.show(sum, static_cast<uint32_t>(position));
+  }
+  for (const Interval& interval : intervals_) {
+    if (!interval.kept) continue;
+    int32_t g = 0, h = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const uint32_t slot = slots16_[index[i] * n + interval.column];
+      const bool inside = (interval.lo == total_slot() || slot >= interval.lo) && slot < interval.hi;
+      g += inside ? few.g[i] : 0;
+      h += inside ? few.h[i] : 0;
+    }
+    search.show(packed_sum(g, h), interval.position);
+  }
+  return search.found();
+}
+
 CellSplit CellPredictors::best(const Node& node, const CellScores* scores, double l2) const {
   int32_t largest = 0;
   for (const int32_t score : scores[chunks_.size()].lane) largest = std::max(largest, score);
-  // Whatever is as good as the best in double precision is nearly so in single precision.
-  float score;
-  std::memcpy(&score, &largest, sizeof score);
-  score *= kNearlyOne;
-  int32_t nearly;
-  std::memcpy(&nearly, &score, sizeof nearly);
-  if (l2 > kLargestL2) nearly = 0;
-
+  const int32_t nearly = nearly_as_good(largest, l2);
   Search search(node, l2);
   const uint64_t* sums = node.sums->sum;
   for (size_t c = 0; c < chunks_.size() && largest > 0; ++c)
     for (size_t lane = 0; lane < kCellLanes; ++lane) {
       if (scores[c].lane[lane] < nearly) continue;
       for (size_t r = chunks_[c].first; r < chunks_[c].first + chunks_[c].rows; ++r) {
-        const size_t slot = r * kCellLanes + kColumnOfLane[lane];
-        if (position_[slot] != kNone) search.show(sums[slot], position_[slot]);
+        const int32_t position = positions_[r].lane[lane];
+        if (position >= 0) search.show(sums[r * kCellLanes + kColumnOfLane[lane]], static_cast<uint32_t>(position));
       }
     }
   for (const Interval& interval : intervals_)

@@ -10,7 +10,8 @@
 namespace lbarn {
 namespace {
 
-constexpr size_t kFewRows = 12;  // so few are walked through the trees one by one: that is as fast, without any set-up
+constexpr size_t kWalkedRows =
+    12;  // so few are walked through the trees one by one: that is as fast, without any set-up
 
 int32_t walk(const uint8_t* row, const TreesView& trees) {
   int32_t sum = 0;
@@ -95,7 +96,7 @@ std::vector<int32_t> log_odds(const Columns& columns, const TreesView& trees) {
 
 std::vector<int32_t> log_odds_at(const Rows& rows, const int32_t* index, size_t count, const TreesView& trees) {
   std::vector<int32_t> result(count);
-  if (count <= kFewRows) {
+  if (count <= kWalkedRows) {
     for (size_t i = 0; i < count; ++i)
       result[i] = clamped(walk(rows.row(static_cast<size_t>(index[i])), trees), trees.limit);
     return result;

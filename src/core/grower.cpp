@@ -48,9 +48,9 @@ void Grower::scan_bits(Leaf& leaf, size_t count, const QuantisedRows& rows, cons
   }
 }
 
-void Grower::search(Leaf& leaf, const CellScores* scores, double l2) {
+void Grower::search(Leaf& leaf, const CellSplit& best_cells, double l2) {
   leaf.gain = 0.0;
-  if (leaf.rows <= 1 || leaf.h_total <= 0.0) return;
+  if (!leaf.can_split()) return;
   double score = 0.0;
   if (!scores_.empty()) {
     const BestSplit best = kernels_.best_split(leaf.g.data(), leaf.h.data(), scores_.size(), leaf.g_total, leaf.h_total,
@@ -63,16 +63,19 @@ void Grower::search(Leaf& leaf, const CellScores* scores, double l2) {
       leaf.h_ones = leaf.h[slot];
     }
   }
-  if (!cells_.empty()) {
-    const CellSplit best = cells_.best(node_of(leaf), scores, l2);
-    if (best.score > score || (best.score == score && score > 0.0 && best.position < leaf.feature)) {
-      score = best.score;
-      leaf.feature = static_cast<uint16_t>(best.position);
-      leaf.g_ones = g_of(best.sum);
-      leaf.h_ones = h_of(best.sum);
-    }
+  if (best_cells.score > score || (best_cells.score == score && score > 0.0 && best_cells.position < leaf.feature)) {
+    score = best_cells.score;
+    leaf.feature = static_cast<uint16_t>(best_cells.position);
+    leaf.g_ones = g_of(best_cells.sum);
+    leaf.h_ones = h_of(best_cells.sum);
   }
   leaf.gain = std::max(0.0, score - leaf.g_total * leaf.g_total / (leaf.h_total + l2));
+}
+
+CellSplit Grower::best_of_few(Leaf& leaf, const QuantisedRows& rows, double l2) {
+  if (!leaf.can_split()) return {};
+  const size_t count = list(leaf);
+  return cells_.best_of_few(kernels_, node_of(leaf), index_.data(), count, rows.values, l2, few_);
 }
 
 void Grower::scan_root(const QuantisedRows& rows, const GrowthLimits& limits) {
@@ -82,11 +85,16 @@ void Grower::scan_root(const QuantisedRows& rows, const GrowthLimits& limits) {
   root.h_total = static_cast<double>(rows.totals.h);
   root.rows = list(root);
   scan_bits(root, root.rows, rows, limits);
-  if (!cells_.empty()) {
+  CellSplit best;
+  few_rows_ = cells_.few_need_no_sums(rows.largest) ? kFewRows : 0;
+  if (!cells_.empty() && root.rows <= few_rows_) {
+    best = best_of_few(root, rows, limits.l2);
+  } else if (!cells_.empty()) {
     cells_.add(kernels_, index_.data(), root.rows, rows.values, fresh_.data());
     cells_.sum(kernels_, fresh_.data(), node_of(root), limits.l2, cell_scores_.data());
+    best = cells_.best(node_of(root), cell_scores_.data(), limits.l2);
   }
-  search(root, cell_scores_.data(), limits.l2);
+  search(root, best, limits.l2);
 }
 
 // Scans the smaller side; the larger, which has the parent's arrays, is what remains of them. All sums are integers, so
@@ -96,13 +104,25 @@ void Grower::divide(Leaf& smaller, Leaf& larger, const QuantisedRows& rows, cons
   scan_bits(smaller, count, rows, limits);
   for (size_t j = 0; j < scores_.size(); ++j) larger.g[j] -= smaller.g[j];
   for (size_t j = 0; j < scores_.size(); ++j) larger.h[j] -= smaller.h[j];
+  CellSplit best_smaller, best_larger;
   if (!cells_.empty()) {
-    cells_.add(kernels_, index_.data(), count, rows.values, fresh_.data());
-    cells_.divide(kernels_, fresh_.data(), node_of(smaller), node_of(larger), limits.l2, cell_scores_.data(),
-                  other_cell_scores_.data());
+    const bool few = smaller.rows <= few_rows_;
+    if (larger.rows <= few_rows_) {
+      best_larger = best_of_few(larger, rows, limits.l2);
+    } else {
+      cells_.add(kernels_, index_.data(), count, rows.values, fresh_.data());
+      if (few)
+        cells_.subtract(kernels_, fresh_.data(), node_of(larger), limits.l2, other_cell_scores_.data());
+      else
+        cells_.divide(kernels_, fresh_.data(), node_of(smaller), node_of(larger), limits.l2, cell_scores_.data(),
+                      other_cell_scores_.data());
+      best_larger = cells_.best(node_of(larger), other_cell_scores_.data(), limits.l2);
+    }
+    best_smaller =
+        few ? best_of_few(smaller, rows, limits.l2) : cells_.best(node_of(smaller), cell_scores_.data(), limits.l2);
   }
-  search(smaller, cell_scores_.data(), limits.l2);
-  search(larger, other_cell_scores_.data(), limits.l2);
+  search(smaller, best_smaller, limits.l2);
+  search(larger, best_larger, limits.l2);
 }
 
 const std::vector<Split>& Grower::grow(const QuantisedRows& rows, const GrowthLimits& limits) {

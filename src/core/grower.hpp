@@ -22,6 +22,7 @@ struct QuantisedRows {
   const uint64_t* values;
   const uint64_t* active;  // no row outside it has a digit set
   QuantisedTotals totals;
+  int32_t largest;  // no h is larger, nor any g
 };
 
 class Grower {
@@ -42,6 +43,8 @@ class Grower {
     double gain;  // of its best split
     uint16_t feature;
     double g_ones, h_ones;
+
+    bool can_split() const { return rows > 1 && h_total > 0.0; }
   };
 
   Leaf& leaf_at(size_t i);
@@ -49,7 +52,8 @@ class Grower {
   void scan_root(const QuantisedRows& rows, const GrowthLimits& limits);
   void divide(Leaf& smaller, Leaf& larger, const QuantisedRows& rows, const GrowthLimits& limits);
   void scan_bits(Leaf& leaf, size_t count, const QuantisedRows& rows, const GrowthLimits& limits);
-  void search(Leaf& leaf, const CellScores* scores, double l2);
+  void search(Leaf& leaf, const CellSplit& best_cells, double l2);
+  CellSplit best_of_few(Leaf& leaf, const QuantisedRows& rows, double l2);
   static CellPredictors::Node node_of(Leaf& leaf) { return {leaf.cells.data(), leaf.g_total, leaf.h_total}; }
 
   const Kernels& kernels_;
@@ -61,6 +65,8 @@ class Grower {
   std::vector<double> scores_;
   std::vector<CellRow> fresh_;  // zeros between scans
   std::vector<CellScores> cell_scores_, other_cell_scores_;
+  CellPredictors::Few few_;
+  size_t few_rows_ = 0;  // leaves of so many have no sums over cells
   std::vector<Split> splits_;
   HistogramScratch scratch_;
 };

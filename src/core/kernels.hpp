@@ -85,6 +85,18 @@ struct CellNode {
 struct alignas(32) CellScores {
   int32_t lane[kCellLanes];
 };
+// A few rows, whose splits are found without sums over cells: a bit that starts at a row's cell has a sum over the rows
+// with cells that are no lower. `columns` is a multiple of 16 and `rows` of 4. Numbers stand for cells, in their order;
+// they and all sums fit 16 bits.
+constexpr size_t kFewRows = 32;
+struct FewRows {
+  size_t rows, columns;
+  const int16_t* cells;  // rows x columns
+  const int16_t *g, *h;
+  int16_t *g_sums, *h_sums;  // rows x columns
+  int32_t* scores;           // as above
+};
+
 // The column in a row of cells that each lane of the scores belongs to.
 constexpr size_t kColumnOfLane[kCellLanes] = {0, 1, 4, 5, 2, 3, 6, 7};
 
@@ -142,14 +154,21 @@ struct Kernels {
                       const uint64_t* values, uint64_t* sums);
 
   // Turns the sums of single cells, `fresh`, into those of all cells from each one up, `own`, and zeroes `fresh`.
-  // `scores` gets the best of each lane and chunk among the cells that are `allowed` (all bits set, in the order of
-  // the lanes), and then those over all chunks. In `divide_cells`, `rest` becomes what is left of it without `own`, and
-  // is scored too.
-  void (*sum_cells)(const CellChunk* chunks, size_t count, const CellScores* allowed, CellRow* fresh, CellRow* own,
+  // `scores` gets the best of each lane and chunk among the cells whose position is not negative (in the order of the
+  // lanes), and then those over all chunks. In `divide_cells`, `rest` becomes what is left of it without `own`, and is
+  // scored too.
+  void (*sum_cells)(const CellChunk* chunks, size_t count, const CellScores* positions, CellRow* fresh, CellRow* own,
                     const CellNode& node, CellScores* scores);
-  void (*divide_cells)(const CellChunk* chunks, size_t count, const CellScores* allowed, CellRow* fresh, CellRow* own,
+  void (*divide_cells)(const CellChunk* chunks, size_t count, const CellScores* positions, CellRow* fresh, CellRow* own,
                        CellRow* rest, const CellNode& own_node, const CellNode& rest_node, CellScores* own_scores,
                        CellScores* rest_scores);
+
+  // The same with no `own`: nobody asks for it.
+  void (*subtract_cells)(const CellChunk* chunks, size_t count, const CellScores* positions, CellRow* fresh,
+                         CellRow* rest, const CellNode& node, CellScores* scores);
+
+  // Sums and scores of a few rows, and the best score.
+  int32_t (*score_few)(const FewRows& few, const CellNode& node);
 
   // zeros = mask & ~column in place, ones = mask & column; the number of rows in `ones`.
   size_t (*split_mask)(uint64_t* mask, const uint64_t* column, uint64_t* ones, size_t words);
@@ -172,6 +191,9 @@ struct Kernels {
   // Digits of all rows, the mask of rows with any digit set, and totals. `h` is what the objective divides by.
   QuantisedTotals (*quantise)(size_t rows, const int32_t* g, const int32_t* h, int32_t max_g, int32_t max_h,
                               const Quantiser& how, uint16_t* const* planes, uint64_t* active);
+
+  // Marks a random share of features: those whose random number is not above the threshold.
+  void (*draw_features)(RoundKey key, size_t count, uint32_t threshold, uint8_t* kept);
 
   // Adds the trees' values to the log-odds of all rows, padding included; their limit is not looked at. Columns may
   // have any number of words here.

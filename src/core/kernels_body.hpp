@@ -25,6 +25,7 @@ constexpr size_t kScanRows = 8 * kPairs;  // rows per block
 constexpr size_t kNibbleStride =
     32 * kPairs + 64;           // from vector to vector: not a power of two, so that they do not share cache sets
 constexpr size_t kChunk = 128;  // features per chunk
+constexpr size_t kAhead = 8;    // pairs of groups from a hint to its use
 
 LBARN_TARGET void histogram(const Rows& rows, uint32_t* index, size_t count, const DigitPlanes& planes,
                             HistogramScratch& scratch, double* g, double* h) {
@@ -45,6 +46,12 @@ LBARN_TARGET void histogram(const Rows& rows, uint32_t* index, size_t count, con
     for (size_t p = 0; p < pairs; ++p) {
       const uint8_t* row[8];
       for (size_t r = 0; r < 8; ++r) row[r] = rows.row(block[8 * p + r]);
+      // Listed rows lie anywhere: without a hint much time would go into waiting for them.
+      if (p + kAhead < pairs)
+        for (size_t r = 0; r < 8; ++r) {
+          const uint8_t* later = rows.row(block[8 * (p + kAhead) + r]);
+          for (size_t byte = 0; byte < rows.width; byte += kCacheLine) __builtin_prefetch(later + byte);
+        }
       for (size_t c = 0; c < chunks; ++c)
         Isa::interleave(row, kScanBytes * c, scratch.nibbles.data() + 4 * c * kNibbleStride + 32 * p, kNibbleStride);
     }
@@ -116,11 +123,11 @@ typedef float FloatVector __attribute__((vector_size(32)));
 
 // Scores in single precision of one row of cells, in two halves: within 2^-19 of what they are.
 LBARN_TARGET LBARN_INLINE void score_cells(const SumVector& low, const SumVector& high, const CellNode& node,
-                                           const CellScores& allowed, IntVector& best) {
-  IntVector a, b, mask;
+                                           const CellScores& position, IntVector& best) {
+  IntVector a, b, at;
   std::memcpy(&a, &low, sizeof a);
   std::memcpy(&b, &high, sizeof b);
-  std::memcpy(&mask, &allowed, sizeof mask);
+  std::memcpy(&at, &position, sizeof at);
 #if defined(__clang__)
   const IntVector h1 = __builtin_shufflevector(a, b, 0, 2, 8, 10, 4, 6, 12, 14);
   const IntVector g1 = __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15);
@@ -135,12 +142,12 @@ LBARN_TARGET LBARN_INLINE void score_cells(const SumVector& low, const SumVector
   const FloatVector score = (fg0 * fg0 * fb + fg1 * fg1 * fa) / (fa * fb);
   IntVector bits;
   std::memcpy(&bits, &score, sizeof bits);
-  bits &= mask & (h0 > 0) & (h1 > 0);
+  bits &= (at > -1) & (h0 > 0) & (h1 > 0);
   best = bits > best ? bits : best;  // scores are not negative, so their bits are ordered as they are
 }
 
-template <bool kRest>
-LBARN_TARGET LBARN_INLINE void scan_cells(const CellChunk* chunks, size_t count, const CellScores* allowed,
+template <bool kOwn, bool kRest>
+LBARN_TARGET LBARN_INLINE void scan_cells(const CellChunk* chunks, size_t count, const CellScores* positions,
                                           CellRow* fresh, CellRow* own, CellRow* rest, const CellNode& own_node,
                                           const CellNode& rest_node, CellScores* own_scores, CellScores* rest_scores) {
   constexpr size_t kHalf = sizeof(SumVector);
@@ -152,7 +159,6 @@ LBARN_TARGET LBARN_INLINE void scan_cells(const CellChunk* chunks, size_t count,
     IntVector own_best = {}, rest_best = {};
     for (size_t r = chunks[c].first + chunks[c].rows; r-- > chunks[c].first;) {
       auto* f = reinterpret_cast<char*>(fresh + r);
-      auto* o = reinterpret_cast<char*>(own + r);
       SumVector x, y;
       std::memcpy(&x, f, kHalf);
       std::memcpy(&y, f + kHalf, kHalf);
@@ -160,9 +166,12 @@ LBARN_TARGET LBARN_INLINE void scan_cells(const CellChunk* chunks, size_t count,
       high += y;
       std::memcpy(f, &zero, kHalf);
       std::memcpy(f + kHalf, &zero, kHalf);
-      std::memcpy(o, &low, kHalf);
-      std::memcpy(o + kHalf, &high, kHalf);
-      score_cells(low, high, own_node, allowed[r], own_best);
+      if (kOwn) {
+        auto* o = reinterpret_cast<char*>(own + r);
+        std::memcpy(o, &low, kHalf);
+        std::memcpy(o + kHalf, &high, kHalf);
+        score_cells(low, high, own_node, positions[r], own_best);
+      }
       if (kRest) {
         auto* p = reinterpret_cast<char*>(rest + r);
         std::memcpy(&x, p, kHalf);
@@ -171,29 +180,73 @@ LBARN_TARGET LBARN_INLINE void scan_cells(const CellChunk* chunks, size_t count,
         y -= high;
         std::memcpy(p, &x, kHalf);
         std::memcpy(p + kHalf, &y, kHalf);
-        score_cells(x, y, rest_node, allowed[r], rest_best);
+        score_cells(x, y, rest_node, positions[r], rest_best);
       }
     }
-    std::memcpy(own_scores + c, &own_best, sizeof own_best);
-    own_all = own_best > own_all ? own_best : own_all;
+    if (kOwn) {
+      std::memcpy(own_scores + c, &own_best, sizeof own_best);
+      own_all = own_best > own_all ? own_best : own_all;
+    }
     if (kRest) {
       std::memcpy(rest_scores + c, &rest_best, sizeof rest_best);
       rest_all = rest_best > rest_all ? rest_best : rest_all;
     }
   }
-  std::memcpy(own_scores + count, &own_all, sizeof own_all);
+  if (kOwn) std::memcpy(own_scores + count, &own_all, sizeof own_all);
   if (kRest) std::memcpy(rest_scores + count, &rest_all, sizeof rest_all);
 }
 
-LBARN_TARGET void sum_cells(const CellChunk* chunks, size_t count, const CellScores* allowed, CellRow* fresh,
+LBARN_TARGET void sum_cells(const CellChunk* chunks, size_t count, const CellScores* positions, CellRow* fresh,
                             CellRow* own, const CellNode& node, CellScores* scores) {
-  scan_cells<false>(chunks, count, allowed, fresh, own, nullptr, node, node, scores, nullptr);
+  scan_cells<true, false>(chunks, count, positions, fresh, own, nullptr, node, node, scores, nullptr);
 }
 
-LBARN_TARGET void divide_cells(const CellChunk* chunks, size_t count, const CellScores* allowed, CellRow* fresh,
+LBARN_TARGET void divide_cells(const CellChunk* chunks, size_t count, const CellScores* positions, CellRow* fresh,
                                CellRow* own, CellRow* rest, const CellNode& own_node, const CellNode& rest_node,
                                CellScores* own_scores, CellScores* rest_scores) {
-  scan_cells<true>(chunks, count, allowed, fresh, own, rest, own_node, rest_node, own_scores, rest_scores);
+  scan_cells<true, true>(chunks, count, positions, fresh, own, rest, own_node, rest_node, own_scores, rest_scores);
+}
+
+LBARN_TARGET void subtract_cells(const CellChunk* chunks, size_t count, const CellScores* positions, CellRow* fresh,
+                                 CellRow* rest, const CellNode& node, CellScores* scores) {
+  scan_cells<false, true>(chunks, count, positions, fresh, nullptr, rest, node, node, nullptr, scores);
+}
+
+typedef int16_t ShortVector __attribute__((vector_size(32)));
+
+LBARN_TARGET int32_t score_few(const FewRows& few, const CellNode& node) {
+  constexpr size_t kLanes = sizeof(ShortVector) / sizeof(int16_t), kTogether = 4;
+  for (size_t column = 0; column < few.columns; column += kLanes)
+    for (size_t i = 0; i < few.rows; i += kTogether) {
+      const size_t at = i * few.columns + column;
+      ShortVector from[kTogether], g[kTogether] = {}, h[kTogether] = {};
+      for (size_t k = 0; k < kTogether; ++k) std::memcpy(&from[k], few.cells + at + k * few.columns, sizeof from[k]);
+      for (size_t j = 0; j < few.rows; ++j) {
+        ShortVector cell;
+        std::memcpy(&cell, few.cells + j * few.columns + column, sizeof cell);
+        for (size_t k = 0; k < kTogether; ++k) {
+          const ShortVector inside = cell >= from[k];
+          g[k] += inside & few.g[j];
+          h[k] += inside & few.h[j];
+        }
+      }
+      for (size_t k = 0; k < kTogether; ++k) {
+        std::memcpy(few.g_sums + at + k * few.columns, &g[k], sizeof g[k]);
+        std::memcpy(few.h_sums + at + k * few.columns, &h[k], sizeof h[k]);
+      }
+    }
+  for (size_t e = 0; e < few.rows * few.columns; ++e) {
+    const int32_t g1 = few.g_sums[e], h1 = few.h_sums[e], g0 = node.g - g1, h0 = node.h - h1;
+    const auto fg0 = static_cast<float>(g0), fg1 = static_cast<float>(g1);
+    const float a = static_cast<float>(h0) + node.l2, b = static_cast<float>(h1) + node.l2;
+    const float score = (fg0 * fg0 * b + fg1 * fg1 * a) / (a * b);
+    int32_t bits;
+    std::memcpy(&bits, &score, sizeof bits);
+    few.scores[e] = (h0 > 0) & (h1 > 0) ? bits : 0;
+  }
+  int32_t best = 0;
+  for (size_t e = 0; e < few.rows * few.columns; ++e) best = std::max(best, few.scores[e]);
+  return best;
 }
 
 LBARN_TARGET size_t split_mask(uint64_t* mask, const uint64_t* column, uint64_t* ones, size_t words) {
@@ -430,6 +483,11 @@ LBARN_TARGET QuantisedTotals quantise(size_t rows, const int32_t* g, const int32
   return quantise_rows<double, 4>(rows, g, h, max_g, max_h, how, planes, active);
 }
 
+// Rows are numbered from 0 and features from the other end, so that no two share a random number.
+LBARN_TARGET void draw_features(RoundKey key, size_t count, uint32_t threshold, uint8_t* kept) {
+  for (size_t j = 0; j < count; ++j) kept[j] = row_bits(key, ~static_cast<uint32_t>(j)) <= threshold;
+}
+
 // Adds all trees to the rows in kWords words.
 template <size_t kWords>
 LBARN_TARGET LBARN_INLINE void add_to_words(const uint64_t* columns, size_t column_words, const TreesView& trees,
@@ -481,10 +539,10 @@ LBARN_TARGET void transpose_block(BitBlock& block) {
   swap_halves<1>(block, 0x5555555555555555ULL);
 }
 
-constexpr Kernels kKernels = {Isa::kName,          histogram,     best_split,   add_cells<uint16_t>,
-                              add_cells<uint32_t>, sum_cells,     divide_cells, split_mask,
-                              list_rows,           assign_leaves, sum_leaves,   advance,
-                              advance_score,       quantise,      add_trees,    transpose_block};
+constexpr Kernels kKernels = {
+    Isa::kName,     histogram, best_split,    add_cells<uint16_t>, add_cells<uint32_t>, sum_cells,  divide_cells,
+    subtract_cells, score_few, split_mask,    list_rows,           assign_leaves,       sum_leaves, advance,
+    advance_score,  quantise,  draw_features, add_trees,           transpose_block};
 
 }  // namespace
 }  // namespace lbarn

@@ -42,23 +42,25 @@ Round::Round(const Kernels& kernels, const Walker& training, const Predictors& p
     if (!weights_.empty()) max_weight_ = *std::max_element(weights_.begin(), weights_.end());
   }
   if (parameters.max_features < 1.0) {
+    std::vector<uint32_t> varying = cells_.varying();
+    for (size_t j = 0; j < predictors.count(); ++j) varying.push_back(predictors.position(j));
+    std::vector<uint32_t> number(varying.empty() ? 0 : *std::max_element(varying.begin(), varying.end()) + 1);
+    for (const uint32_t position : varying) number[position] = 1;
+    uint32_t count = 0;
+    for (uint32_t& at : number) at = at ? count++ : 0;
+    cells_.set_numbers(number);
+    for (size_t j = 0; j < predictors.count(); ++j) numbers_.push_back(number[predictors.position(j)]);
     keep_.resize(scan_slots(predictors.rows()));
-    varying_ = cells_.varying();
-    for (size_t j = 0; j < predictors.count(); ++j) varying_.push_back(predictors.position(j));
-    std::sort(varying_.begin(), varying_.end());
-    kept_.resize(varying_.empty() ? 0 : varying_.back() + 1);
+    kept_.resize(varying.size());
   }
 }
 
-// Marks a random share of the features, numbered as they follow each other. Rows are numbered from 0 and features from
-// the other end, so that no two share a random number.
+// Marks a random share of the features, numbered as they follow each other.
 void Round::draw_features(RoundKey key) {
   const auto threshold = static_cast<uint32_t>(parameters_.max_features * 4294967295.0);
-  for (size_t j = 0; j < varying_.size(); ++j)
-    kept_[varying_[j]] = row_bits(key, ~static_cast<uint32_t>(j)) <= threshold;
-  for (size_t j = 0; j < predictors_.count(); ++j)
-    keep_[slot_of_feature(j)] = kept_[predictors_.position(j)] ? 1.0 : 0.0;
-  if (!cells_.empty()) cells_.keep(&kept_);
+  kernels_.draw_features(key, kept_.size(), threshold, kept_.data());
+  for (size_t j = 0; j < numbers_.size(); ++j) keep_[slot_of_feature(j)] = kept_[numbers_[j]] ? 1.0 : 0.0;
+  if (!cells_.empty()) cells_.keep(kept_.data());
 }
 
 // The rows' g and h as one number each.
@@ -86,6 +88,7 @@ void Round::grow(Walker& training, const RoundSummary& summary, RoundKey key) {
   quantised.totals = kernels_.quantise(training.columns().rows, training.g(), h, summary.max_g, max_h, quantiser_,
                                        plane_data, active_.data());
   quantised.active = active_.data();
+  quantised.largest = quantiser_.h_levels;
   if (!cells_.empty()) {
     combine_digits(training.columns().rows);
     quantised.values = values_.data();

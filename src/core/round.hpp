@@ -61,8 +61,8 @@ class Round {
   int32_t max_weight_ = 0;
   std::vector<uint64_t> values_;   // empty where there are no cells
   std::vector<double> keep_;       // empty where all features may be split on
-  std::vector<uint32_t> varying_;  // the positions of all predictors, where only some may be split on
-  std::vector<uint8_t> kept_;      // by position
+  std::vector<uint8_t> kept_;      // the features that may be, by number
+  std::vector<uint32_t> numbers_;  // of the predictors
   const std::vector<Split>* splits_ = nullptr;
   std::vector<LeafSum> sums_;
 };

@@ -1,4 +1,4 @@
-"""The joint distribution of many binary variables, with an exact likelihood, by boosted trees.
+"""The joint distribution of any table, with an exact likelihood, by boosted trees.
 
 The public names are in ``__init__.pyi`` and imported when they are first used: ``lbarn --help`` needs neither NumPy nor
 scikit-learn.

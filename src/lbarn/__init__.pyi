@@ -12,6 +12,7 @@ from ._models.files import load as load
 from ._models.imputer import LBARNImputer as LBARNImputer
 from ._models.lbarn import LBARN as LBARN
 from ._models.outliers import LBARNOutlierDetector as LBARNOutlierDetector
+from ._models.regressor import LBARNRegressor as LBARNRegressor
 from ._models.tuning import tune as tune
 from .anomalies import explain as explain
 from .errors import CheckpointError as CheckpointError

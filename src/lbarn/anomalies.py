@@ -5,22 +5,38 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lbarn._models.density import Density, check_counts
 from lbarn._models.outliers import LBARNOutlierDetector
+from lbarn._models.predicted import ConditionalDistribution
+from lbarn._tables.coded import CodedTable
+from lbarn._tables.codes import ContinuousCode, GridCode
 from lbarn._tables.table import read_like
 
 __all__ = ["Anomaly", "LBARNOutlierDetector", "SurprisingBit", "explain"]
+
+_CENTRAL = (0.05, 0.95)  # between which a number is expected
+_LIKELY = 0.9  # levels are named until they have this much of the mass
+_MOST_LEVELS = 3
+_WORTH_NAMING = 0.1  # probability of a level
 
 
 class SurprisingBit(NamedTuple):
     """A value of a row, and what the model thought of it given the columns before it in the order."""
 
     column: str | int  # its name, or its number if neither the table nor the model has names
-    value: int
+    value: Any  # 0 or 1; in other tables a number, a string, True or False, or None if it is empty
     surprise: float  # -log p(value), in nats
-    probability: float  # p(value)
+    probability: float | None  # p(value); None for a column without a grid, which has a density
     base_rate: float | None  # the share of this value in the column, among the rows that the model was fitted on
+    expected: str = ""  # in words: a range that holds 90%, or the likely values with their probabilities
+    excess: float = 0.0  # by how much the surprise is more than that of a typical value, in nats
+
+    @property
+    def reason(self) -> str:
+        """All of it in words."""
+        return f"{self.column} is {_told(self.value)}; expected {self.expected}"
 
 
 class Anomaly(NamedTuple):
@@ -34,6 +50,9 @@ class Anomaly(NamedTuple):
 def explain(model: Density, X: Any, *, n_rows: int = 10, n_bits: int = 5) -> list[Anomaly]:
     """The ``n_rows`` least likely rows of ``X``, least likely first, each with its ``n_bits`` most surprising values.
 
+    In a table that is not of bits alone, columns differ in how surprising their values always are: with thousands of possible values,
+    each is unlikely. There the values come first whose surprise is most in ``excess`` of what is typical.
+
     Examples
     --------
     >>> import numpy as np
@@ -45,18 +64,159 @@ def explain(model: Density, X: Any, *, n_rows: int = 10, n_bits: int = 5) -> lis
     [(7, 1, 1)]
     """
     check_counts(n_rows=n_rows, n_bits=n_bits)
-    network = model.distribution
-    table = read_like(X, model.table_format_, model.n_features_in_, binarize=model.binarize)
-    scores = np.concatenate([network.log_likelihood(bits, model.n_jobs) for _, bits in table.complete_chunks()])
+    distribution, book = model.distribution, model.codebook_
+    table = read_like(X, model.table_format_, model.n_features_in_, binarize=model.binarize, optional=book.left_out)
+    scores = np.concatenate(
+        [
+            distribution.log_likelihood(chunk.cells, model.n_jobs) + chunk.log_inside
+            for chunk in CodedTable(table, book).complete_chunks()
+        ]
+    )
     rows = np.argsort(scores, kind="stable")[:n_rows]
-    chosen = table.take(rows).complete()
+    chosen = CodedTable(table.take(rows), book)
     names = (table.format if table.format.names else model.table_format_).labels(table.n_columns)
+    strange = (_Bits if book.is_binary else _Values)(model, chosen, [names[j] for j in book.taken])
     anomalies = []
-    for row, bits, nats in zip(rows, chosen, network.surprise(chosen, model.n_jobs)):
-        found = []
-        for j in np.argsort(-nats, kind="stable")[:n_bits]:
-            rate = None if model.base_rates_ is None else float(model.base_rates_[j])
-            share = rate if rate is None or bits[j] else 1 - rate
-            found.append(SurprisingBit(names[j], int(bits[j]), float(nats[j]), float(np.exp(-nats[j])), share))
+    for i, row in enumerate(rows):
+        most = np.argsort(-strange.excess[i], kind="stable")[:n_bits]
+        found = [strange.bit(i, j) for j in most.tolist()]
         anomalies.append(Anomaly(int(row), float(scores[row]), found))
     return anomalies
+
+
+class _Bits:
+    """What to tell about rows of bits."""
+
+    def __init__(self, model: Density, table: CodedTable, names: list[Any]) -> None:
+        chunks = list(table.complete_chunks())
+        self.names = names
+        self.cells = np.concatenate([chunk.cells for chunk in chunks])
+        self.surprise = model.distribution.surprise(self.cells, model.n_jobs)
+        if chunks[0].inside is not None:
+            self.surprise -= np.concatenate([chunk.inside for chunk in chunks])
+        self.excess = self.surprise
+        self._base_rates = model.base_rates_
+
+    def bit(self, i: int, j: int) -> SurprisingBit:
+        value, nats = int(self.cells[i, j]), float(self.surprise[i, j])
+        rate = None if self._base_rates is None else float(self._base_rates[j])
+        share = rate if rate is None or value else 1 - rate
+        p = float(np.exp(-nats))
+        expected = f"{value if p >= 0.5 else 1 - value} ({_percent(max(p, 1 - p))})"
+        return SurprisingBit(self.names[j], value, nats, p, share, expected, nats)
+
+
+class _Values(_Bits):
+    """What to tell about the rows of any other table."""
+
+    def __init__(self, model: Density, table: CodedTable, names: list[Any]) -> None:
+        super().__init__(model, table, names)
+        book = model.codebook_
+        self._codes = book.codes
+        self._columns = list(table.columns())
+        self._values = [code.shown(column) for code, column in zip(book.codes, self._columns)]
+        self._inside = [code.encode(column)[1] for code, column in zip(book.codes, self._columns)]
+        self._likeliest: dict[int, tuple[list[list[Any]], NDArray[np.float64]]] = {}
+        self._intervals: dict[int, tuple[list[Any], list[Any], NDArray[np.bool_]]] = {}
+        self._predicted = model.distribution.predictions(self.cells)
+        self._given = [
+            ConditionalDistribution(code, cells, model.table_format_, int(number))
+            for code, cells, number in zip(book.codes, self._predicted, book.taken)
+        ]
+        typical = [
+            np.sum(p * (code.entropy_inside - np.log(np.maximum(p, 1e-300))), axis=1)
+            for code, p in zip(book.codes, self._predicted)
+        ]
+        self.excess = self.surprise - np.stack(typical, axis=1)
+
+    def bit(self, i: int, j: int) -> SurprisingBit:
+        code, nats = self._codes[j], float(self.surprise[i, j])
+        density = code.measure == "density"
+        return SurprisingBit(
+            self.names[j],
+            self._values[j][i],
+            nats,
+            None if density else float(np.exp(-nats)),
+            None if density else self._share(i, j),
+            self._expected(i, j),
+            float(self.excess[i, j]),
+        )
+
+    def _share(self, i: int, j: int) -> float | None:
+        """Of rows with this value; None if only those with a value near it were counted."""
+        code = self._codes[j]
+        if isinstance(code, GridCode) and code.has_choice(int(self.cells[i, j])):
+            return None
+        mass = code.mass[int(self.cells[i, j])] * np.exp(self._inside[j][i])
+        return float(mass / max(code.n_rows, 1e-300))
+
+    def _expected(self, i: int, j: int) -> str:
+        code, value = self._codes[j], self._values[j][i]
+        if code.missing:
+            empty = float(self._predicted[j][i, 0])
+            if value is None:
+                return f"a value ({_percent(1 - empty)})"
+            if empty > 0.5:
+                return f"nothing ({_percent(empty)})"
+        if value is None or not isinstance(code, (GridCode, ContinuousCode)):
+            return _listed(self._likely(i, j))
+        low, high, within = self._interval(j)
+        likely = self._likely(i, j)
+        if within[i] and isinstance(code, GridCode) and likely and likely[0][1] >= _WORTH_NAMING:
+            return _listed(likely)
+        ends = _range(low[i], high[i], exact=isinstance(code, GridCode))
+        return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+
+    def _interval(self, j: int) -> tuple[list[Any], list[Any], NDArray[np.bool_]]:
+        """Where numbers are expected, and whether they are there."""
+        if j not in self._intervals:
+            code, given = self._codes[j], self._given[j]
+            assert isinstance(code, (GridCode, ContinuousCode))
+            ends = [given.quantile_column(share) for share in _CENTRAL]
+            low, high = (code.number(end) for end in ends)
+            own = code.number(self._columns[j])
+            within = (low <= own) & (own <= high)
+            self._intervals[j] = code.shown(ends[0]), code.shown(ends[1]), within
+        return self._intervals[j]
+
+    def _likely(self, i: int, j: int) -> list[tuple[Any, float]]:
+        """Likely values and their probabilities, until they have most of the mass."""
+        if j not in self._likeliest:
+            columns, chances = self._given[j].likely(_MOST_LEVELS)
+            self._likeliest[j] = [self._codes[j].shown(column) for column in columns], chances
+        values, chances = self._likeliest[j]
+        found: list[tuple[Any, float]] = []
+        for value, p in zip(values, chances[i].tolist()):
+            if found and (p < _WORTH_NAMING or sum(q for _, q in found) >= _LIKELY):
+                break
+            found.append((value[i], p))
+        return found
+
+
+def _listed(likely: list[tuple[Any, float]]) -> str:
+    return ", ".join(f"{_told(value)} ({_percent(p)})" for value, p in likely)
+
+
+def _told(value: Any) -> str:
+    if value is None:
+        return "empty"
+    return f"{value:.6g}" if isinstance(value, float) and not float(value).is_integer() else _whole(value)
+
+
+def _whole(value: Any) -> str:
+    return f"{value:.0f}" if isinstance(value, float) and abs(value) < 1e15 else str(value)
+
+
+def _percent(p: float) -> str:
+    return f"{p:.1%}" if 0.0005 <= p < 0.9995 else f"{p:.3g}" if p < 0.5 else "all but certain"
+
+
+def _range(low: Any, high: Any, *, exact: bool) -> tuple[str, str]:
+    """Both ends of a range; without a grid, with as many digits as tell them apart."""
+    if exact or not isinstance(low, float):
+        return _told(low), _told(high)
+    size, width = max(abs(low), abs(high)), high - low
+    if not width > 0 or not 1e-5 < size < 1e15:
+        return f"{low:.6g}", f"{high:.6g}"
+    decimals = max(0, 2 - int(np.ceil(np.log10(width))))
+    return f"{low:.{decimals}f}", f"{high:.{decimals}f}"

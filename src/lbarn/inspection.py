@@ -17,6 +17,9 @@ from lbarn._models.density import Density
 from lbarn._models.ensemble import LBARNEnsemble
 from lbarn._models.estimators import parameters_to_json
 from lbarn._models.lbarn import LBARN
+from lbarn._models.predicted import ConditionalDistribution
+from lbarn._models.regressor import LBARNRegressor
+from lbarn._tables.codes import ColumnCode, ContinuousCode, GridCode
 from lbarn.baselines.independent import TreeBaseline
 from lbarn.parameters import Parameters
 
@@ -30,7 +33,7 @@ __all__ = [
     "tree_lines",
 ]
 
-Model = LBARN | TreeBaseline | LBARNClassifier | LBARNEnsemble
+Model = LBARN | TreeBaseline | LBARNClassifier | LBARNRegressor | LBARNEnsemble
 _Network = LBARN | TreeBaseline
 
 
@@ -44,21 +47,29 @@ def describe(model: Model) -> dict[str, Any]:
     >>> found["kind"], found["columns"], found["trees"]["selected"]
     ('IndependentBits', 2, 2)
     """
+    density = _density(model)
+    of_table: dict[str, Any] = {}
+    if not density.codebook_.is_binary:
+        of_table["kinds"] = dict(Counter(own.kind for own in density.columns_))
+    if density is not model and not (isinstance(model, LBARNClassifier) and model.method == "generative"):
+        of_table["target"] = density.columns_[-1].name
     return {
         "kind": type(model).__name__,
-        "columns": int(model.n_features_in_),
+        "columns": int(density.n_features_in_),
         "names": _names(model),
+        **of_table,
         **_content(model),
         "parameters": _parameters(model),
     }
 
 
 def _parameters(model: Model) -> dict[str, Any]:
-    """Those that affect it; a classifier has those of its estimator."""
-    if isinstance(model, LBARNClassifier):
+    """Those that affect it; a classifier or regressor has those of its estimator."""
+    if isinstance(model, (LBARNClassifier, LBARNRegressor)):
+        own = {"method": model.method} if isinstance(model, LBARNClassifier) and model.method != "generative" else {}
         if model.estimator is None:
-            return {"estimator": None}
-        return {"estimator": type(model.estimator).__name__, **_parameters(model.estimator)}
+            return {"estimator": None, **own}
+        return {"estimator": type(model.estimator).__name__, **own, **_parameters(model.estimator)}
     if isinstance(model, Parameters):
         return parameters_to_json(model)
     return {name: _plain(value) for name, value in model.get_params().items() if name != "n_jobs"}
@@ -67,6 +78,8 @@ def _parameters(model: Model) -> dict[str, Any]:
 def _content(model: Model) -> dict[str, Any]:
     """The networks of a model that has several, or what is in the only one."""
     parts = _parts(model)
+    if parts is None and isinstance(model, (LBARNClassifier, LBARNRegressor)):
+        return _content(model.network_)
     if parts is None:
         assert isinstance(model, _Network)
         return _network(model)
@@ -87,7 +100,7 @@ class _Parts(NamedTuple):
 
 
 def _parts(model: Model) -> _Parts | None:
-    if isinstance(model, LBARNClassifier):
+    if isinstance(model, LBARNClassifier) and hasattr(model, "networks_"):
         return _Parts("classes", model.classes_.tolist(), model.class_prior_.tolist(), model.networks_)
     if isinstance(model, LBARNEnsemble):
         return _Parts("members", list(range(len(model.members_))), model.weights_.tolist(), model.members_)
@@ -125,7 +138,9 @@ def _network(model: _Network) -> dict[str, Any]:
 def describe_column(model: Model, column: str, *, n_predictors: int = 10, n_trees: int = 3) -> dict[str, Any]:
     """How a column follows from those before it in the order: strongest predictors and first trees, ready for JSON.
 
-    ``column`` is its name, or its number. A classifier has one answer per class, an ensemble one per member.
+    ``column`` is its name, or its number. A classifier has one answer per class, an ensemble one per member. In a table that is not
+    of bits alone there is more: what the column is, how its values are distributed, and what the trees ask; these are the trees of
+    the first question about it ("is age at least 37?").
 
     Examples
     --------
@@ -144,8 +159,12 @@ def describe_column(model: Model, column: str, *, n_predictors: int = 10, n_tree
         if value < 0:
             raise ValueError(f"{name} must be at least 0; got {value}")
     parts = _parts(model)
+    if parts is None and isinstance(model, (LBARNClassifier, LBARNRegressor)):
+        return describe_column(model.network_, column, n_predictors=n_predictors, n_trees=n_trees)
     if parts is None:
         assert isinstance(model, _Network)
+        if not model.codebook_.is_binary or model.codebook_.left_out:
+            return _table_column(model, column, n_predictors, n_trees)
         return _conditional(model, column, n_predictors, n_trees)
     each = [
         {"label": label, **describe_column(part, column, n_predictors=n_predictors, n_trees=n_trees)}
@@ -175,6 +194,71 @@ def _conditional(model: _Network, column: str, n_predictors: int, n_trees: int) 
     }
 
 
+def _table_column(model: _Network, column: str, n_predictors: int, n_trees: int) -> dict[str, Any]:
+    """A column of any table."""
+    names: list[Any] = _names(model) or list(range(int(model.n_features_in_)))
+    number, book, network = _index(column, names), model.codebook_, model.network_
+    own = model.columns_[number]
+    if number in book.left_out:
+        return {"column": names[number], "kind": own.kind, "values": own.values}
+    j = int(np.searchsorted(book.taken, number))
+    code, place, layout = book.codes[j], int(network.position[j]), network.ordered_layout
+    gains = network.importance()[[j]].toarray()[0]
+    total = gains[gains > 0].sum()
+    strongest = [int(k) for k in np.argsort(-gains, kind="stable")[:n_predictors] if gains[k] > 0]
+    found: dict[str, Any] = {
+        "column": names[number],
+        "kind": own.kind,
+        "values": own.values,
+        "share_missing": own.share_missing,
+        "likelihood": own.measure,
+        "distribution": _distribution(code, model),
+        "position": place,
+        "trees_selected": int(model.n_trees_[j]),
+        "predictors": [
+            {"column": names[int(book.taken[k])], "gain": float(gains[k]), "share": float(gains[k] / total)}
+            for k in strongest
+        ],
+        "trees": [],
+    }
+    learned = np.flatnonzero(np.isnan(code.tree.fixed))
+    if len(learned):
+        trees = network.trees[int(layout.first_node[place]) + int(learned[0])]
+        found["question"] = f"{names[number]} {code.told_bit(int(learned[0]))[0]}"
+        asked = [
+            _Question(names[int(book.taken[k])], *book.codes[k].told_bit(bit))
+            for k in network.order[:place].tolist()
+            for bit in range(book.codes[k].tree.n_bits)
+        ]
+        found["trees"] = [_tree(trees, t, asked) for t in range(min(n_trees, len(trees)))]
+    return found
+
+
+class _Question(NamedTuple):
+    """What a split on a bit asks."""
+
+    column: Any
+    one: str
+    zero: str
+
+
+def _distribution(code: ColumnCode, model: _Network) -> dict[str, Any]:
+    """How common the values of a column are: quantiles of numbers and dates, shares of others."""
+    present = code.tree.present
+    if not code.mass[present].sum() > 0:
+        return {}
+    own = ConditionalDistribution(code, code.mass[None], model.table_format_, 0)
+    if isinstance(code, (GridCode, ContinuousCode)):
+        shown = {f"{share:.0%}": code.shown(own.quantile_column(share))[0] for share in _QUANTILES}
+        return {"quantiles": shown}
+    values, shares = own.likely(_MOST_LEVELS)
+    return {"shares": {str(code.shown(value)[0]): float(p) for value, p in zip(values, shares[0]) if p > 0}}
+
+
+_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_MOST_LEVELS = 10
+
+
 def _index(column: str, names: list[Any]) -> int:
     if column in names:
         return names.index(column)
@@ -185,7 +269,7 @@ def _index(column: str, names: list[Any]) -> int:
     )
 
 
-def _tree(trees: Trees, t: int, names: list[Any]) -> dict[str, Any]:
+def _tree(trees: Trees, t: int, names: Sequence[Any]) -> dict[str, Any]:
     """Tree ``t`` as nested dictionaries: a leaf has a value (log-odds), an inner node a column and two branches.
 
     What hangs deeper than nested dictionaries can be followed is given by its number of leaves.
@@ -200,7 +284,12 @@ def _tree(trees: Trees, t: int, names: list[Any]) -> dict[str, Any]:
         else:
             leaves[leaf] = {}
             leaves.append({})
-            node.update(column=names[position], one=leaves[-1], zero=leaves[leaf])
+            asked = names[position]
+            if isinstance(asked, _Question):
+                node.update(column=asked.column, if_one=asked.one, if_zero=asked.zero)
+            else:
+                node.update(column=asked)
+            node.update(one=leaves[-1], zero=leaves[leaf])
             depths[leaf] += 1
         depths.append(depths[leaf])
     together = Counter(map(id, leaves))
@@ -234,7 +323,8 @@ def tree_lines(node: dict[str, Any]) -> Iterator[str]:
 
 def _branches(node: dict[str, Any], depth: int) -> list[tuple[str, dict[str, Any], int]]:
     """What to write next, last first."""
-    return [(f"{node['column']} = {bit}", node[side], depth) for bit, side in ((0, "zero"), (1, "one"))]
+    told = [node.get(f"if_{side}", f"= {bit}") for bit, side in ((0, "zero"), (1, "one"))]
+    return [(f"{node['column']} {what}", node[side], depth) for what, side in zip(told, ("zero", "one"))]
 
 
 def lines(found: dict[str, Any]) -> Iterator[str]:
@@ -243,6 +333,8 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
         if name == "parameters":
             yield name
             yield from (f"    {parameter} = {own}" for parameter, own in value.items())
+        elif name == "kinds":
+            yield f"kinds           {', '.join(f'{count:,} {kind}' for kind, count in value.items())}"
         elif name == "names":
             yield f"names           {'none' if value is None else _some(value)}"
         elif name == "trees":
@@ -268,13 +360,25 @@ def column_lines(found: dict[str, Any]) -> Iterator[str]:
             yield from (f"    {line}" for line in column_lines(own))
         if name in found:
             return
+    if found.get("kind") == "left out":
+        yield f"column {found['column']} is left out: {found['values']}"
+        return
     yield f"column {found['column']}: position {found['position']} in the order, {found['trees_selected']:,} trees"
+    if "kind" in found:
+        empty = f", {found['share_missing']:.1%} empty" if found["share_missing"] > 0 else ""
+        yield f"{found['kind']}: {found['values']}{empty}; its likelihood is a {found['likelihood']}"
+        for name, values in found["distribution"].items():
+            yield f"{name} among the rows given to fit"
+            shares = name == "shares"
+            for value, p in values.items():
+                told = f"{p:.6g}" if isinstance(p, float) else p
+                yield f"    {p:6.1%}  {value}" if shares else f"    {value:>6}  {told}"
     yield "strongest predictors (share of the summed gain)"
     yield from (f"    {one['share']:6.1%}  {one['column']}" for one in found["predictors"])
     if not found["predictors"]:
         yield "    none: it does not depend on those before it"
     for t, tree in enumerate(found["trees"], 1):
-        yield f"tree {t} (added to the log-odds of a 1)"
+        yield f"tree {t} (added to the log-odds of {'a 1' if 'question' not in found else repr(found['question'])})"
         yield from (f"    {line}" for line in tree_lines(tree))
 
 
@@ -282,8 +386,15 @@ def _some(names: list[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + (f", ... ({len(names):,} in all)" if len(names) > most else "")
 
 
+def _density(model: Model) -> Density:
+    """A model of whole rows: itself, its first, or its only one."""
+    if isinstance(model, LBARNClassifier) and hasattr(model, "networks_"):
+        return model.networks_[0]
+    return model.network_ if isinstance(model, (LBARNClassifier, LBARNRegressor)) else model
+
+
 def _names(model: Model) -> list[str] | None:
-    names = (model.networks_[0] if isinstance(model, LBARNClassifier) else model).table_format_.names
+    names = _density(model).table_format_.names
     return None if names is None else [str(name) for name in names]
 
 

@@ -13,7 +13,7 @@ from lbarn._engine.trees import Trees
 
 __all__ = ["Boosting", "Conditional"]
 
-_LEAVES = ((8_000, 32), (0, 16))  # from so many rows on, if nobody says how many
+_LEAVES = ((16_000, 64), (8_000, 32), (1_000, 16), (0, 8))  # from so many rows on, if nobody says how many
 _START_SPEED = 10  # times the learning rate, but 1 at most
 _START_PATIENCE = 50
 _START_ROUNDS = 200  # at most: with many rows stumps would go on for as long as there are rounds

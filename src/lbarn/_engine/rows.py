@@ -102,6 +102,21 @@ class TrainingRows:
         reached = (cells >= tree.low[node]) & (cells < tree.high[node])
         return float(np.average(reached, weights=self.weight))
 
+    def node_log_odds(self, layout: Layout, column: int) -> NDArray[np.float64]:
+        """The log-odds of every node of a column among the rows that reach it, with half a row more on either side."""
+        tree = layout.columns[column]
+        if self.cells is None:
+            own, weight = self.bits.column(int(layout.first_bit[column])), self.weight_for(column)
+        else:
+            own, weight = self.cells[column], self.weight
+        if weight is not None:
+            weight = weight * (np.count_nonzero(weight) / max(weight.sum(), np.finfo(float).tiny))  # 1 on average
+        known = own != UNKNOWN
+        mass = np.bincount(own[known], None if weight is None else weight[known], tree.n_cells)
+        upto = np.concatenate([[0.0], np.cumsum(mass)])
+        zeros, ones = upto[tree.cut] - upto[tree.low], upto[tree.high] - upto[tree.cut]
+        return np.where(np.isnan(tree.fixed), np.log((ones + 0.5) / (zeros + 0.5)), tree.fixed)
+
     def weight_for(self, position: int) -> Weights:
         """Row weights for one conditional: a row whose target is missing has none."""
         if self.missing is None or not self.missing.columns[position].any():

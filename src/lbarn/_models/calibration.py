@@ -50,6 +50,9 @@ class Cells:
 def cells(model: Density, X: Any, *, random_state: Any = 0) -> Iterator[Cells]:
     """All values of ``X``, in chunks of rows, as each network of the model predicts them."""
     check_is_fitted(model)
+    if not model.codebook_.is_binary:
+        kinds = sorted({code.kind for code in model.codebook_.codes if not code.tree.is_binary})
+        raise ValueError(f"calibration is of binary columns; the model has others ({', '.join(kinds)})")
     table = read_like(X, model.table_format_, model.n_features_in_, binarize=model.binarize)
     random = check_random_state(random_state)
     distribution = model.distribution

@@ -1,4 +1,4 @@
-"""Classification by Bayes' rule: one density per class, and how common the classes are."""
+"""Classification: by Bayes' rule, one density per class; or by the classes as the last column of one network."""
 
 from __future__ import annotations
 
@@ -11,18 +11,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context, clone
+from sklearn.utils import get_tags
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted
 
 from lbarn._models.density import Density, all_or_nothing
 from lbarn._models.ensemble import LBARNEnsemble
-from lbarn._models.estimators import parameters_from_json, parameters_to_json
+from lbarn._models.estimators import estimator_from_json, estimator_to_json, parameters_from_json
 from lbarn._models.lbarn import LBARN
+from lbarn._models.target import Target, TargetNetwork, named_target
 from lbarn._network import modelfile
 from lbarn._network.container import Tensors, expect
-from lbarn._tables.table import Table, read_like, read_table, take_rows
-from lbarn._training.data import checked_weights
+from lbarn._tables.coded import CodedTable
+from lbarn._tables.codes import CategoricalCode
+from lbarn._tables.column import Column, plain_array
+from lbarn._tables.table import Table, TableFormat, read_like, read_table
+from lbarn._training.data import GivenRows, checked_weights
 from lbarn.baselines.independent import IndependentBits
+from lbarn.baselines.independent_columns import IndependentColumns
 from lbarn.errors import ModelFileError
 
 __all__ = ["MIN_CLASS_ROWS", "LBARNClassifier"]
@@ -31,17 +38,23 @@ MIN_CLASS_ROWS = 10  # a class with fewer rows gets independent bits
 
 
 class LBARNClassifier(modelfile.SavedModel, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """``P(c | x) = P(c) P(x | c) / sum_c' P(c') P(x | c')``, with a density for every ``P(x | c)``.
+    """``P(c | x)`` for the rows of any table, from a density of every class, or directly.
 
-    Every class holds out a share of its own rows, so the hold-out is stratified. A class of fewer than 10 rows, or too
-    small to hold out any, gets smoothed independent bits (:class:`lbarn.baselines.IndependentBits`).
+    "generative": ``P(c | x) = P(c) P(x | c) / sum_c' P(c') P(x | c')``, with a density for every ``P(x | c)``. Every class holds
+    out a share of its own rows, so the hold-out is stratified. A class of fewer than 10 rows, or too small to hold out any,
+    has columns that are independent of each other (:class:`lbarn.baselines.IndependentColumns`, or ``IndependentBits``). What the
+    columns are is found on the rows of all classes together.
+
+    "discriminative": the classes are the last column of one network, and all that is trained. It tells classes apart better if there
+    are many rows, and takes a fraction of the time, but knows nothing of the rows themselves.
 
     Parameters
     ----------
     estimator : LBARN or LBARNEnsemble, default=None
-        What learns the distribution of a class; a clone of it is fitted for each. None is
-        ``LBARN(l2_regularization=3.0)``: a class has few rows, and a value
-        that it considers all but impossible outvotes all others.
+        What learns the distribution; a clone of it is fitted (for every class). None is ``LBARN()``, but
+        ``LBARN(l2_regularization=3.0)`` if generative: a class has few rows, and a value that it considers all but impossible
+        outvotes all others.
+    method : {"generative", "discriminative"}, default="generative"
 
     Attributes
     ----------
@@ -49,12 +62,15 @@ class LBARNClassifier(modelfile.SavedModel, ClassifierMixin, MetaEstimatorMixin,
     class_prior_ : ndarray of shape (K,)
         P(c): the share of each class of the rows, or of their weight.
     networks_ : list of K models
-        P(x | c), in the order of ``classes_``: each can be sampled, explained or refitted on its own.
+        P(x | c), in the order of ``classes_``: each can be sampled, explained or refitted on its own. If generative.
+    network_ : the fitted density
+        Of all columns, the classes last; the others are not learned: each is on its own. If discriminative.
 
     Notes
     -----
-    Missing values (NaN) are no obstacle: training leaves them out as LBARN's does, and a row is classified by the values
-    that it has (see :meth:`lbarn.LBARN.score_samples`).
+    Missing values are no obstacle: they are values like others, or training leaves them out, as LBARN's does. A generative model
+    classifies a row by the values that it has (see :meth:`lbarn.LBARN.score_samples`); to a discriminative one, an empty cell of a
+    column that had none in training reads as that column's most common value.
 
     Examples
     --------
@@ -68,20 +84,24 @@ class LBARNClassifier(modelfile.SavedModel, ClassifierMixin, MetaEstimatorMixin,
     array(['even', 'odd'], dtype='<U4')
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"estimator": [Density, None]}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [Density, None],
+        "method": [StrOptions({"generative", "discriminative"})],
+    }
 
-    def __init__(self, estimator: LBARN | LBARNEnsemble | None = None) -> None:
+    def __init__(self, estimator: LBARN | LBARNEnsemble | None = None, *, method: str = "generative") -> None:
         self.estimator = estimator
+        self.method = method
 
     classes_: NDArray[Any]
     class_prior_: NDArray[np.float64]
     networks_: list[Density]
+    network_: LBARN | LBARNEnsemble
     n_features_in_: int
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
+        tags.input_tags = get_tags(self._estimator()).input_tags
         return tags
 
     @property
@@ -91,7 +111,7 @@ class LBARNClassifier(modelfile.SavedModel, ClassifierMixin, MetaEstimatorMixin,
 
     def _estimator(self) -> LBARN | LBARNEnsemble:
         if self.estimator is None:
-            return LBARN(l2_regularization=3.0)
+            return LBARN(l2_regularization=3.0) if self.method == "generative" else LBARN()
         return self.estimator
 
     # ------------------------------------------------------------------ fit
@@ -112,57 +132,111 @@ class LBARNClassifier(modelfile.SavedModel, ClassifierMixin, MetaEstimatorMixin,
 
         Parameters
         ----------
-        X : table of 0 and 1
-            NumPy, scipy.sparse, pandas, polars, pyarrow or nested lists.
+        X : table
+            As :meth:`lbarn.LBARN.fit` takes it.
         y : array-like of shape (n,)
             Labels: numbers or strings.
         X_val, y_val : like X and y, optional
-            Rows to choose the numbers of trees on; a class that has none of them holds out rows of its own.
+            Rows to choose the numbers of trees on; if generative, a class that has none of them holds out rows of its own.
         sample_weight : array-like of shape (n,), optional
             Rows of weight 0 are left out.
         checkpoint : path, optional
             A folder for finished columns: the same fit started again continues from there.
         """
-        estimator = self._estimator()
-        table = read_table(X, binarize=estimator.binarize)
+        table = read_table(X, binarize=self._estimator().binarize)
         labels = self._labels(y, table.n_rows, "y")
         weight = checked_weights(sample_weight, table.n_rows, "sample_weight")
         there = np.ones(table.n_rows, bool) if weight is None else weight > 0
         classes = np.unique(labels[there])
-        of_class = [np.flatnonzero(there & (labels == label)) for label in classes]
-        of_class_val = self._validation_rows(X_val, y_val, table, classes)
-        before = self._to_continue(classes)
-
+        valid = self._validation(X_val, y_val, table, classes)
         share = there if weight is None else weight / weight.max()  # so that no sum overflows
-        total = np.array([share[rows].sum() for rows in of_class])
+        total = np.array([share[there & (labels == label)].sum() for label in classes])
+        before = self._to_continue(classes)
+        content: list[Density] | TargetNetwork
+        if self.method == "generative":
+            content = self._fit_densities(table, labels, weight, valid, classes, before, checkpoint)
+        else:
+            name = named_target(y, table)
+            if not there.all():
+                kept = np.flatnonzero(there)
+                assert weight is not None
+                table, labels, weight = table.take(kept), labels[kept], weight[kept]
+            content = self._fit_target(name, table, labels, weight, valid, classes, before, checkpoint)
+        return self.restored(classes, total / total.sum(), content)
+
+    def _fit_densities(
+        self,
+        table: Table,
+        labels: NDArray[Any],
+        weight: NDArray[np.float64] | None,
+        valid: tuple[Table, NDArray[Any]] | None,
+        classes: NDArray[Any],
+        before: list[Density] | None,
+        checkpoint: str | os.PathLike[str] | None,
+    ) -> list[Density]:
+        """P(x | c): one density per class, all with the codes that all rows together have."""
+        estimator = self._estimator().validated()
+        rows = GivenRows.read(estimator, table, None if valid is None else valid[0], weight)
         networks: list[Density] = []
-        for k, (rows, rows_val) in enumerate(zip(of_class, of_class_val)):
-            X_class, weight_class = take_rows(X, rows), None if weight is None else weight[rows]
-            if self._is_too_small(len(rows), len(rows_val)):
-                bits = IndependentBits(binarize=estimator.binarize, n_jobs=estimator.n_jobs)
-                networks.append(bits.fit(X_class, sample_weight=weight_class))
+        for k, label in enumerate(classes):
+            of_class = labels == label if weight is None else (labels == label) & (weight > 0)
+            of_class_val = np.flatnonzero(valid[1] == label) if valid is not None else np.zeros(0, np.intp)
+            own = rows.take(np.flatnonzero(of_class), of_class_val)
+            if self._is_too_small(own.train.n_rows, len(of_class_val)):
+                networks.append(self._independent(own))
                 continue
             network = clone(estimator) if before is None else before[k].set_params(**estimator.get_params())
-            network.fit(
-                X_class,
-                X_val=take_rows(X_val, rows_val) if len(rows_val) else None,
-                sample_weight=weight_class,
-                checkpoint=None if checkpoint is None else Path(checkpoint) / f"class-{k}",
-            )
-            networks.append(network)
-        return self.restored(classes, total / total.sum(), networks)
+            folder = None if checkpoint is None else Path(checkpoint) / f"class-{k}"
+            networks.append(network.fit_rows(own, checkpoint=folder))
+        return networks
+
+    def _independent(self, rows: GivenRows) -> IndependentBits | IndependentColumns:
+        """For a class with few rows."""
+        estimator = self._estimator()
+        if rows.book.is_binary and not rows.book.left_out:
+            bits = IndependentBits(binarize=estimator.binarize, n_jobs=estimator.n_jobs)
+            return bits.fit_rows(rows.format, rows.train)
+        own = {name: getattr(estimator, name) for name in ("columns", "max_cells", "missing", "binarize", "n_jobs")}
+        return IndependentColumns(**own).fit_rows(rows)
+
+    def _fit_target(
+        self,
+        name: Any,
+        table: Table,
+        labels: NDArray[Any],
+        weight: NDArray[np.float64] | None,
+        valid: tuple[Table, NDArray[Any]] | None,
+        classes: NDArray[Any],
+        before: list[Density] | None,
+        checkpoint: str | os.PathLike[str] | None,
+    ) -> TargetNetwork:
+        """P(c | x): the classes as the last column."""
+        estimator = self._estimator()
+        network: Any = clone(estimator) if before is None else before[0].set_params(**estimator.get_params())
+        target = Target(name, "categorical", "object" if classes.dtype.kind in "OU" else str(classes.dtype))
+        own_valid = None if valid is None else (valid[0], _column(valid[1], classes, table.format))
+        train = table, _column(labels, classes, table.format), weight
+        return TargetNetwork.fit(network, target, train, own_valid, checkpoint)
 
     def restored(
-        self, classes: NDArray[Any], class_prior: NDArray[np.float64], networks: list[Density]
+        self, classes: NDArray[Any], class_prior: NDArray[np.float64], content: list[Density] | TargetNetwork
     ) -> LBARNClassifier:
-        """Fitted with densities that are there already."""
-        first = networks[0]
-        self.classes_, self.class_prior_, self.networks_ = classes, class_prior, networks
-        self.n_features_in_ = first.n_features_in_
-        self.__dict__.pop("feature_names_in_", None)
-        if first.table_format_.feature_names is not None:
-            self.feature_names_in_ = first.table_format_.feature_names
+        """Fitted with densities, or a network, that are there already."""
+        for name in ("networks_", "network_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+        self.classes_, self.class_prior_ = classes, class_prior
+        if isinstance(content, TargetNetwork):
+            self.network_ = content.model
+            own, self.n_features_in_ = content.format, content.n_features
+        else:
+            self.networks_ = content
+            own, self.n_features_in_ = content[0].table_format_, content[0].n_features_in_
+        if own.feature_names is not None:
+            self.feature_names_in_ = own.feature_names
         return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "classes_")
 
     def _labels(self, y: Any, n_rows: int, name: str) -> NDArray[Any]:
         if y is None:
@@ -173,18 +247,20 @@ class LBARNClassifier(modelfile.SavedModel, ClassifierMixin, MetaEstimatorMixin,
             raise ValueError(f"inconsistent numbers of samples: {n_rows} rows, but {name} has {len(labels)} labels")
         return labels
 
-    def _validation_rows(self, X_val: Any, y_val: Any, table: Table, classes: NDArray[Any]) -> list[NDArray[np.intp]]:
-        """The rows of ``X_val`` of every class."""
+    def _validation(
+        self, X_val: Any, y_val: Any, table: Table, classes: NDArray[Any]
+    ) -> tuple[Table, NDArray[Any]] | None:
+        """The rows to validate on, and their classes."""
         if (X_val is None) != (y_val is None):
             raise ValueError(f"X_val and y_val go together; {'X_val' if X_val is None else 'y_val'} is missing")
         if X_val is None:
-            return [np.zeros(0, np.intp) for _ in classes]
+            return None
         table_val = read_like(X_val, table.format, table.n_columns, binarize=table.binarize)
         labels = self._labels(y_val, table_val.n_rows, "y_val")
         unknown = np.setdiff1d(labels, classes)
         if len(unknown):
             raise ValueError(f"y_val holds the class {unknown[0].item()!r}, which y does not")
-        return [np.flatnonzero(labels == label) for label in classes]
+        return table_val, labels
 
     def _is_too_small(self, n: int, n_val: int) -> bool:
         fraction = self._estimator().validation_fraction
@@ -193,31 +269,44 @@ class LBARNClassifier(modelfile.SavedModel, ClassifierMixin, MetaEstimatorMixin,
     def _to_continue(self, classes: NDArray[Any]) -> list[Density] | None:
         """The densities of the fit before this one, if it is to be continued."""
         estimator = self._estimator()
-        if not (isinstance(estimator, LBARN) and estimator.warm_start and hasattr(self, "networks_")):
+        fitted = "networks_" if self.method == "generative" else "network_"
+        if not (isinstance(estimator, LBARN) and estimator.warm_start and hasattr(self, fitted)):
             return None
         if not np.array_equal(classes, self.classes_):
             raise ValueError(
                 "warm_start=True continues on the same data; these have other classes: set warm_start=False"
             )
-        return [_twin(network) for network in self.networks_]
+        return [_twin(network) for network in (self.networks_ if self.method == "generative" else [self.network_])]
 
     # ------------------------------------------------------------------ predict
 
     def predict_joint_log_proba(self, X: Any) -> NDArray[np.float64]:
         """log P(c) P(x | c), in nats, one column per class; of the values that are there, if some are missing."""
-        check_is_fitted(self, "networks_")
+        check_is_fitted(self)
+        if not hasattr(self, "networks_"):
+            raise ValueError("a discriminative model has no P(x | c); use predict_log_proba, or method='generative'")
         first, estimator = self.networks_[0], self._estimator()
-        table = read_like(X, first.table_format_, first.n_features_in_, binarize=estimator.binarize)
+        book = first.codebook_
+        table = read_like(
+            X, first.table_format_, first.n_features_in_, binarize=estimator.binarize, optional=book.left_out
+        )
         joint = np.empty((table.n_rows, len(self.classes_)))
-        for start, values, missing in table.chunks():
+        for chunk in CodedTable(table, book).chunks():
             for k, network in enumerate(self.networks_):
-                log_p = network.distribution.log_likelihood(values, estimator.n_jobs, missing)
-                joint[start : start + len(values), k] = log_p
+                log_p = network.distribution.log_likelihood(chunk.cells, estimator.n_jobs, chunk.unknown)
+                joint[chunk.start : chunk.start + len(chunk), k] = log_p + chunk.log_inside
         return joint + np.log(self.class_prior_)
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """log P(c | x), one column per class."""
-        joint = self.predict_joint_log_proba(X)
+        check_is_fitted(self)
+        if hasattr(self, "networks_"):
+            joint = self.predict_joint_log_proba(X)
+        else:
+            fitted = TargetNetwork(self.network_)
+            assert isinstance(fitted.code, CategoricalCode)
+            levels = fitted.code.level_codes(_column(self.classes_, self.classes_, fitted.format))
+            joint = np.log(fitted.conditional(X).probability[:, levels])
         return joint - logsumexp(joint, axis=1, keepdims=True)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -226,14 +315,22 @@ class LBARNClassifier(modelfile.SavedModel, ClassifierMixin, MetaEstimatorMixin,
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of every row."""
-        best = self.predict_joint_log_proba(X).argmax(axis=1)
+        best = self.predict_log_proba(X).argmax(axis=1)
         return self.classes_[best]
 
     @property
     def n_iter_(self) -> int:
-        """The most trees that any column of any class got."""
-        check_is_fitted(self, "networks_")
-        return max(network.distribution.most_trees for network in self.networks_)
+        """The most trees that any column of any network got."""
+        check_is_fitted(self)
+        networks = self.networks_ if hasattr(self, "networks_") else [self.network_]
+        return max(network.distribution.most_trees for network in networks)
+
+
+def _column(labels: NDArray[Any], classes: NDArray[Any], table_format: TableFormat) -> Column:
+    """Labels as a column: as they are, but by their numbers if they are strings and the table is an array."""
+    if table_format.names is None and classes.dtype.kind in "OU":
+        return plain_array(np.searchsorted(classes, labels), "y")
+    return plain_array(labels.astype(object) if classes.dtype.kind == "U" else labels, "y")
 
 
 def _twin(model: Density) -> Any:
@@ -247,26 +344,29 @@ def _twin(model: Density) -> Any:
 
 
 def _to_parts(model: LBARNClassifier, trim: bool) -> tuple[dict[str, Any], Tensors]:
-    check_is_fitted(model, "networks_")
-    parts = [modelfile.to_parts(network, trim) for network in model.networks_]
+    check_is_fitted(model)
+    is_generative = hasattr(model, "networks_")
+    parts = [modelfile.to_parts(own, trim) for own in (model.networks_ if is_generative else [model.network_])]
     header: dict[str, Any] = {
-        "estimator": None,
+        "estimator": estimator_to_json(model.estimator),
         "classes": _labels_to_json(model.classes_),
         "networks": [{"kind": kind, **part} for kind, part, _ in parts],
     }
-    if model.estimator is not None:
-        kind = type(model.estimator).__name__
-        header["estimator"] = {"kind": kind, "parameters": parameters_to_json(model.estimator)}
+    if not is_generative:
+        header["method"] = "discriminative"
     return header, {"class_prior": model.class_prior_, **modelfile.nest([arrays for _, _, arrays in parts])}
 
 
 def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARNClassifier:
     with modelfile.sensible():
-        model = LBARNClassifier(_estimator_from_json(header))
+        method = header.get("method", "generative")
+        model = LBARNClassifier(_estimator_from_json(header), method=method)
+        if method not in ("generative", "discriminative"):
+            raise ValueError(f"unknown method {method!r}")
         classes = _labels_from_json(header["classes"])
         parts = [dict(part) for part in header["networks"]]
     K = len(classes)
-    if len(parts) != K:
+    if len(parts) != (K if method == "generative" else 1):
         raise ModelFileError(f"it has {K} classes and {len(parts)} networks")
     class_prior = expect(tensors, "class_prior", np.float64, (K,))
     if not (class_prior > 0).all() or not np.isclose(class_prior.sum(), 1, rtol=0, atol=1e-9):
@@ -278,18 +378,30 @@ def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARNClassifier:
         if not isinstance(network, Density):
             raise ModelFileError(f"a class has a {type(network).__name__}, which is not a density")
         networks.append(network)
+    if method == "discriminative":
+        return model.restored(classes, class_prior, _target_from_file(networks[0], classes))
     if any(network.n_features_in_ != networks[0].n_features_in_ for network in networks):
         raise ModelFileError("its networks have different numbers of columns")
+    if any(network.codebook_.n_columns != networks[0].codebook_.n_columns for network in networks):
+        raise ModelFileError("its networks have different columns")
     return model.restored(classes, class_prior, networks)
+
+
+def _target_from_file(network: Density, classes: NDArray[Any]) -> TargetNetwork:
+    fitted = TargetNetwork.checked(network)
+    if not isinstance(fitted.code, CategoricalCode):
+        raise ModelFileError("the last column of its network is not of classes")
+    column = _column(classes, classes, fitted.format)
+    if (fitted.code.level_codes(column) < 0).any():
+        raise ModelFileError("its network does not know all classes")
+    return fitted
 
 
 def _estimator_from_json(header: dict[str, Any]) -> LBARN | LBARNEnsemble | None:
     if "parameters" in header:  # version 0.1 had the parameters of the networks in one list
         return parameters_from_json(LBARN, header["parameters"])
-    if header["estimator"] is None:
-        return None
     kinds: dict[str, type[LBARN | LBARNEnsemble]] = {"LBARN": LBARN, "LBARNEnsemble": LBARNEnsemble}
-    return parameters_from_json(kinds[header["estimator"]["kind"]], header["estimator"]["parameters"])
+    return estimator_from_json(header["estimator"], kinds)
 
 
 _LABELS = {"b": bool, "i": int, "u": int, "f": float, "U": str, "O": str}  # what they are in JSON, by kind of array

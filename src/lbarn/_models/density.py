@@ -20,6 +20,7 @@ from lbarn._models import tablecodec
 from lbarn._models.given import Evidence, merged
 from lbarn._models.predicted import ConditionalDistribution
 from lbarn._network.conditioning import Answer
+from lbarn._network.mixture import Mixture
 from lbarn._network.network import Distribution, Given, Network
 from lbarn._tables.codebook import Codebook
 from lbarn._tables.coded import CodedTable
@@ -116,6 +117,8 @@ class Density(RowModel):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        any_table = hasattr(self, "columns") and self.binarize is None
+        tags.input_tags.string = tags.input_tags.categorical = any_table
         return tags
 
     @property
@@ -387,10 +390,14 @@ class Density(RowModel):
 
     def _last_column(self, cells: Cells, unknown: NDArray[np.bool_], j: int) -> Floats | None:
         """P of every cell of column ``j``, if that is the last one and all others are known."""
-        network = self.distribution
-        if not isinstance(network, Network) or network.order[-1] != j or np.delete(unknown, j, axis=1).any():
+        own = self.distribution
+        networks = own.networks if isinstance(own, Mixture) else (own,)
+        if np.delete(unknown, j, axis=1).any():
             return None
-        return np.exp(network.last_column(cells, self.n_jobs))
+        if not all(isinstance(network, Network) and network.order[-1] == j for network in networks):
+            return None
+        assert isinstance(own, (Network, Mixture))
+        return np.exp(own.last_column(cells, self.n_jobs))
 
     def _column_number(self, column: Any) -> tuple[int, int]:
         """A column's number among those given, and among those modelled."""

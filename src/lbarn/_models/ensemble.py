@@ -115,13 +115,28 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
         checkpoint : path, optional
             A folder for finished columns, with one in it for every member: the same fit started again continues.
         """
+        return self.fit_rows(
+            GivenRows.read(self, X, X_val, sample_weight, sample_weight_val), checkpoint=checkpoint, stacklevel=5
+        )
+
+    def fit_rows(
+        self,
+        rows: GivenRows,
+        *,
+        targets: Sequence[int] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        stacklevel: int = 2,
+    ) -> LBARNEnsemble:
+        """Learn from rows that have been coded. If there are ``targets``, these columns alone are trained, given all others.
+
+        They come last in every order, so that members differ by their random numbers only.
+        """
         if self.bagging and self.weights == "em":
             raise ValueError(
                 "weights='em' needs rows that no member was trained on, and with bagging=True there are none; set "
                 "weights='equal'"
             )
-        rows = GivenRows.read(self, X, X_val, sample_weight, sample_weight_val)
-        orders = self._orders(rows.n_columns)
+        orders = ["given"] * self.n_orders if targets is not None else self._orders(rows.n_columns)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if checkpoint is not None:
             seed = Checkpoint(checkpoint, identity(self), seed).seed
@@ -131,14 +146,15 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
             rows = replace(rows, train=rows.train + rows.valid, valid=None)
 
         base_rates = rows.base_rates()
+        n_trained = rows.n_columns if targets is None else len(targets)
         members: list[LBARN] = []
         own = {name.name: getattr(self, name.name) for name in fields(LearnerParameters)}
         seeds = np.random.default_rng([seed, 1]).integers(2**31 - 1, size=len(orders)).tolist()
         for k, (order, member_seed) in enumerate(zip(orders, seeds)):
             member = LBARN(**{**own, "order": order, "random_state": member_seed})
             folder = None if checkpoint is None else Path(checkpoint) / f"member-{k}"
-            with fit_progress(member, None if is_auto(member) else rows.n_columns, self.verbose) as progress:
-                run = train_run(member, rows, checkpoint=folder, progress=progress)
+            with fit_progress(member, None if is_auto(member) else n_trained, self.verbose) as progress:
+                run = train_run(member, rows, targets=targets, checkpoint=folder, progress=progress)
             chosen = run.select(self.selection)
             members.append(member.restored(run, self.selection, chosen, rows.format, base_rates, rows.book))
         rising = sum(member.run_.is_rising for member in members)
@@ -147,7 +163,7 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
                 f"validation log-likelihood is still rising at max_iter={self.max_iter} in {rising} of {len(members)} "
                 "members; raise max_iter or learning_rate, or set learning_rate='auto'",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=stacklevel,
             )
         self._remember(rows.format, rows.n_given, base_rates, rows.book)
         self.members_, self.seed_ = members, seed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +15,13 @@ from lbarn.parameters import Parameters, constraints, documented
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["DerivedParameters", "parameters_from_json", "parameters_to_json"]
+__all__ = [
+    "DerivedParameters",
+    "estimator_from_json",
+    "estimator_to_json",
+    "parameters_from_json",
+    "parameters_to_json",
+]
 
 _Model = TypeVar("_Model", bound=Parameters)
 
@@ -44,6 +50,10 @@ def parameters_to_json(model: Parameters) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, np.random.RandomState):
         return None
+    if isinstance(value, Mapping):
+        return [
+            [_plain(key), own] for key, own in value.items()
+        ]  # names in JSON are strings, and columns may be numbers
     if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str):
         return np.asarray(value).tolist()
     return value.item() if isinstance(value, np.generic) else value
@@ -59,6 +69,8 @@ def parameters_from_json(kind: type[_Model], parameters: Any) -> _Model:
     unknown = parameters.keys() - known
     if unknown:
         raise ValueError(f"unknown parameters: {', '.join(sorted(unknown))}")
+    if isinstance(parameters.get("columns"), list):
+        parameters = {**parameters, "columns": {key: str(kind) for key, kind in parameters["columns"]}}
     for name, value in parameters.items():
         if isinstance(value, list) and np.asarray(value).dtype.kind not in "biuf":
             raise ValueError(f"the {name} asked for is not of numbers")
@@ -67,3 +79,15 @@ def parameters_from_json(kind: type[_Model], parameters: Any) -> _Model:
     model: _Model = kind.paper(**{name: value for name, value in parameters.items() if name not in run_time})
     assert isinstance(model, DerivedParameters)
     return model.validated()
+
+
+def estimator_to_json(estimator: Parameters | None) -> dict[str, Any] | None:
+    """What a meta-estimator was given, which is not fitted."""
+    if estimator is None:
+        return None
+    return {"kind": type(estimator).__name__, "parameters": parameters_to_json(estimator)}
+
+
+def estimator_from_json(content: Any, kinds: Mapping[str, type[_Model]]) -> _Model | None:
+    """The estimator of one of these kinds; what is wrong is a ValueError."""
+    return None if content is None else parameters_from_json(kinds[content["kind"]], content["parameters"])

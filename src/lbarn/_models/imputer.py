@@ -7,29 +7,33 @@ from typing import Any, ClassVar
 
 import narwhals as nw
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, OneToOneFeatureMixin, TransformerMixin, _fit_context, clone
+from sklearn.utils import get_tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lbarn._models.density import Density, all_or_nothing
 from lbarn._models.ensemble import LBARNEnsemble
 from lbarn._models.lbarn import LBARN
+from lbarn._tables.table import read_like
 
 __all__ = ["LBARNImputer"]
 
 
 class LBARNImputer(OneToOneFeatureMixin, TransformerMixin, MetaEstimatorMixin, BaseEstimator):
-    """Fills missing values (NaN) by a density that was fitted on rows with or without them.
+    """Fills the empty cells of any table by a density that was fitted on rows with or without them.
 
     Parameters
     ----------
     estimator : LBARN or LBARNEnsemble, default=None
         What learns the distribution; a clone of it is fitted. None is ``LBARN()``.
-    output : {"mode", "sample", "probability"}, default="mode"
-        What to fill in: each value's more probable one, a draw from the conditional distribution of all the missing values
-        of a row, or the probability of a 1.
+    output : {"mode", "sample", "mean", "median", "probability"}, default="mode"
+        What to fill in: each value's most probable one, a draw from the conditional distribution of all the missing values
+        of a row, the mean or median of numbers (and otherwise the most probable value), or the probability of a 1, which
+        only tables of bits have.
     n_particles : int, default=1000
-        Particles per row if more than 12 values are missing.
+        Particles per row if more than 12 bits are missing.
 
     Attributes
     ----------
@@ -57,7 +61,7 @@ class LBARNImputer(OneToOneFeatureMixin, TransformerMixin, MetaEstimatorMixin, B
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [Density, None],
-        "output": [StrOptions({"mode", "sample", "probability"})],
+        "output": [StrOptions({"mode", "sample", "mean", "median", "probability"})],
         "n_particles": [Interval(Integral, 1, None, closed="left")],
     }
 
@@ -73,9 +77,9 @@ class LBARNImputer(OneToOneFeatureMixin, TransformerMixin, MetaEstimatorMixin, B
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = [] if self.output == "probability" else ["float64", "float32"]
+        tags.input_tags = get_tags(LBARN() if self.estimator is None else self.estimator).input_tags
+        as_it_was = self.output in ("mode", "sample", "median")
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"] if as_it_was else []
         return tags
 
     @all_or_nothing
@@ -84,6 +88,11 @@ class LBARNImputer(OneToOneFeatureMixin, TransformerMixin, MetaEstimatorMixin, B
         """Fit the density, to which ``fit_params`` go: ``X_val``, ``sample_weight``, ``checkpoint`` and so on."""
         network = LBARN() if self.estimator is None else clone(self.estimator)
         self.network_ = network.fit(X, **fit_params)
+        if self.output == "probability" and not self._is_of_bits:
+            raise ValueError(
+                "output='probability' is for tables of 0 and 1; of others, network_.impute(X, output='probability') has an "
+                "array for every column"
+            )
         self.n_features_in_ = self.network_.n_features_in_
         self.__dict__.pop("feature_names_in_", None)
         if self.network_.table_format_.feature_names is not None:
@@ -97,12 +106,38 @@ class LBARNImputer(OneToOneFeatureMixin, TransformerMixin, MetaEstimatorMixin, B
         members = self.network_.members_ if isinstance(self.network_, LBARNEnsemble) else [self.network_]
         return max(len(trees) for member in members for trees in member.run_.trees)
 
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """The names of the columns of ``transform``."""
+        names = super().get_feature_names_out(input_features)
+        return names[self.network_.codebook_.taken]
+
     def transform(self, X: Any) -> Any:
-        """The rows with every missing value filled, as an array; ``set_output`` makes it a table."""
+        """The rows with every missing value filled: an array if all are 0 and 1, otherwise the sort of table that is given.
+
+        ``set_output`` makes it another one. Columns that the model has left out are left out.
+        """
         check_is_fitted(self, "network_")
         filled = self.network_.impute(
             X, output=self.output, n_particles=self.n_particles, random_state=self.network_.seed_
         )
-        if isinstance(filled, np.ndarray):
+        if isinstance(filled, dict):
+            return self._with_probabilities(X, filled)
+        if isinstance(filled, np.ndarray) or not self._is_of_bits:
             return filled
         return np.column_stack([column.to_numpy() for column in nw.from_native(filled, eager_only=True).iter_columns()])
+
+    @property
+    def _is_of_bits(self) -> bool:
+        return all(code.kind == "binary" for code in self.network_.codebook_.codes)
+
+    def _with_probabilities(self, X: Any, found: dict[Any, NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Bits, and the probability of a 1 where they are missing."""
+        model = self.network_
+        table = read_like(X, model.table_format_, model.n_features_in_, binarize=model.binarize)
+        labels = table.format.labels(table.n_columns)
+        columns = []
+        for j in model.codebook_.taken.tolist():
+            own = table.column(j)
+            ones = found[labels[j]][:, 1] if labels[j] in found else 0.0
+            columns.append(np.where(own.missing, ones, own.values))
+        return np.column_stack(columns)

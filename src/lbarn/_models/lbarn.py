@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -139,19 +139,31 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
         checkpoint : path, optional
             A folder for finished columns: the same fit started again continues from there.
         """
+        return self.fit_rows(
+            GivenRows.read(self, X, X_val, sample_weight, sample_weight_val), checkpoint=checkpoint, stacklevel=5
+        )
+
+    def fit_rows(
+        self,
+        rows: GivenRows,
+        *,
+        targets: Sequence[int] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        stacklevel: int = 2,
+    ) -> LBARN:
+        """Learn from rows that have been coded. If there are ``targets``, these columns alone are trained, given all others."""
         if isinstance(self.n_iter_no_change, int) and self.selection != "individual":
             raise ValueError(f"n_iter_no_change works with selection='individual' only, not {self.selection!r}")
-        rows = GivenRows.read(self, X, X_val, sample_weight, sample_weight_val)
         before = self.run_ if self.warm_start and hasattr(self, "run_") else None
-        total = None if is_auto(self) and before is None else rows.n_columns
+        total = None if is_auto(self) and before is None else rows.n_columns if targets is None else len(targets)
         with fit_progress(self, total, self.verbose) as progress:
-            run = train_run(self, rows, before=before, checkpoint=checkpoint, progress=progress)
+            run = train_run(self, rows, targets=targets, before=before, checkpoint=checkpoint, progress=progress)
         if run.boosting.n_iter_no_change is None and run.is_rising:
             warnings.warn(
                 f"validation log-likelihood is still rising at max_iter={self.max_iter}; raise max_iter (warm_start=True "
                 "continues this fit), or learning_rate, or set learning_rate='auto'",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=stacklevel,
             )
         self._remember(rows.format, rows.n_given, rows.base_rates(), rows.book)
         self.__dict__.pop("trials_", None)  # of an earlier fit

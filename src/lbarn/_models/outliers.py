@@ -22,7 +22,9 @@ __all__ = ["LBARNOutlierDetector"]
 
 
 class LBARNOutlierDetector(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
-    """Calls a row an outlier if the model gives it a low log-likelihood.
+    """Calls a row of any table an outlier if the model gives it a low log-likelihood.
+
+    Empty cells are values like others if the model takes them so (``missing="value"``), and an error otherwise.
 
     Parameters
     ----------
@@ -79,7 +81,8 @@ class LBARNOutlierDetector(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(self._estimator()).input_tags
-        tags.input_tags.allow_nan = False  # the fewer values a row has, the likelier it is: no common threshold
+        # If nothing is learned from empty cells, a row is the likelier the fewer values it has: no common threshold.
+        tags.input_tags.allow_nan = getattr(self._estimator(), "missing", "unknown") == "value"
         return tags
 
     def _estimator(self) -> Any:
@@ -93,9 +96,8 @@ class LBARNOutlierDetector(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
         ``fit_params`` go to the model; those that have a value for every row are divided with the rows.
         """
         model = clone(self._estimator())
-        if isinstance(model, Density):
-            for _ in read_table(X, binarize=model.binarize).complete_chunks():
-                pass  # better refused now than after a long fit
+        if isinstance(model, Density) and getattr(model, "missing", "unknown") == "unknown":
+            read_table(X, binarize=model.binarize).refuse_missing()  # better now than after a long fit
         new = X
         if not isinstance(model, FrozenEstimator):
             n = _num_samples(X)

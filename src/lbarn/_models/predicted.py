@@ -80,15 +80,31 @@ class ConditionalDistribution:
         code = self._code
         if output in ("mean", "median") and isinstance(code, (GridCode, ContinuousCode)):
             if output == "median":
-                return code.column(self._numeric_quantile(0.5))
+                return self.quantile_column(0.5)
             if code.plain.sort != "string":
                 return code.column(self.mean())
         return code.peaks[1].take(self.mode_cells())
 
     def mode_cells(self) -> NDArray[np.intp]:
+        return self._peaks().argmax(axis=1)
+
+    def _peaks(self) -> Floats:
+        """The log-likelihood of the likeliest value of every cell."""
         with np.errstate(divide="ignore"):
             score = np.log(self._cells) + self._code.peaks[0]
-        return np.where(self._code.tree.present, score, -np.inf).argmax(axis=1)
+        return np.where(self._code.tree.present, score, -np.inf)
+
+    def likely(self, most: int) -> tuple[list[Column], Floats]:
+        """The likeliest value of each of the cells in which it is likeliest, as plain columns, and their probabilities (n, most)."""
+        score = self._peaks()
+        cells = np.argsort(-score, axis=1, kind="stable")[:, :most]
+        values = [self._code.peaks[1].take(cells[:, k]) for k in range(cells.shape[1])]
+        return values, np.exp(np.take_along_axis(score, cells, axis=1))
+
+    def quantile_column(self, share: float) -> Column:
+        """A quantile of numbers or dates as a plain column."""
+        assert isinstance(self._code, (GridCode, ContinuousCode))
+        return self._code.column(self._numeric_quantile(share))
 
     def quantile(self, q: float | ArrayLike) -> NDArray[Any]:
         """The value up to which a share ``q`` of every row's mass is: (n,), or (n, len(q)) for several shares."""

@@ -20,11 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from lbarn._engine.codetree import Layout
 from lbarn._engine.conditional import Boosting, Conditional
 from lbarn._engine.rows import TrainingData, TrainingRows
 from lbarn._models.lbarn import LBARN
 from lbarn._training.auto import LEAF_GRID, in_sequence
-from lbarn._training.curves import curves, is_rising, padded
+from lbarn._training.curves import curves, is_rising, padded, with_peers
 from lbarn._training.data import GivenRows
 from lbarn._training.run import boosting, train_network
 from lbarn._training.selection import select
@@ -45,13 +46,7 @@ GRID: dict[str, tuple[Any, ...]] = {
     "init": ("half", "linear"),
     "l2_regularization": (0.0, 0.1, 1.0, 3.0),
 }
-START: Setting = {
-    "max_leaf_nodes": 16,
-    "split_bits": 3,
-    "max_features": 0.5,
-    "init": "half",
-    "l2_regularization": 0.0,
-}
+START: Setting = {name: LBARN().get_params()[name] for name in GRID} | {"max_leaf_nodes": 16}
 # Along the grids. More leaves often want more noise beside them, so some steps go along two at once.
 STEPS: tuple[dict[str, int], ...] = (
     *({name: step} for name in GRID for step in (1, -1)),
@@ -87,6 +82,9 @@ def tune(
     sample_weight: ArrayLike | None = None,
     sample_weight_val: ArrayLike | None = None,
     validation_fraction: float = 0.2,
+    columns: dict[Any, str] | None = None,
+    max_cells: int = 256,
+    missing: str = "value",
     binarize: float | None = None,
     n_jobs: int | None = None,
     verbose: int = 1,
@@ -95,7 +93,7 @@ def tune(
 
     Parameters
     ----------
-    X : table of 0 and 1
+    X : table
     X_val : table like X, optional
         Rows to choose on; else ``validation_fraction`` of ``X`` is held out.
     minutes : float
@@ -105,7 +103,8 @@ def tune(
         as there is time for trials.
     random_state : int, RandomState instance or None, default=None
         The trials depend on it and on how many there is time for.
-    sample_weight, sample_weight_val, validation_fraction, binarize, n_jobs : as for :class:`lbarn.LBARN`
+    sample_weight, sample_weight_val, validation_fraction, columns, max_cells, missing, binarize, n_jobs :
+        As for :class:`lbarn.LBARN`.
     verbose : int, default=1
         Show a table of the trials as they come.
 
@@ -137,6 +136,9 @@ def tune(
         random_state = int(check_random_state(random_state).randint(2**31 - 1))
     model = LBARN(
         validation_fraction=validation_fraction,
+        columns=columns,
+        max_cells=max_cells,
+        missing=missing,
         binarize=binarize,
         n_jobs=n_jobs,
         random_state=int(random_state),
@@ -146,6 +148,7 @@ def tune(
     seed = int(check_random_state(model.random_state).randint(2**31 - 1))
     rows = GivenRows.read(model, X, X_val, sample_weight, sample_weight_val)
     data = rows.divided(validation_fraction, seed).filled(seed)  # as the network will see them
+    data = data.in_order(np.arange(rows.n_columns))
     with _shown(verbose) as show:
         trials = _Trials(
             boosting(model, max_leaf_nodes=16), data, start + _SHARE_OF_TRIALS * 60 * minutes, n_jobs, show
@@ -166,7 +169,7 @@ def tune(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the time says how many rounds there are
         model.fit(X, X_val=X_val, sample_weight=sample_weight, sample_weight_val=sample_weight_val)
-    judged = cross_validated(model.run_.conditionals, data.valid, rounds, n_jobs)
+    judged = cross_validated(model.run_.conditionals, data.layout, data.valid, rounds, n_jobs)
     selection = max(judged, key=lambda method: judged[method])
     model.set_params(selection=selection).select(selection)
     model.trials_ = trials.done
@@ -194,44 +197,62 @@ def _start_rounds(setting: Setting) -> int:
 
 
 def cross_validated(
-    conditionals: Sequence[Conditional], valid: TrainingRows, max_iter: int, n_jobs: int | None = None
+    conditionals: Sequence[Conditional],
+    layout: Layout,
+    valid: TrainingRows,
+    max_iter: int,
+    n_jobs: int | None = None,
 ) -> dict[str, float]:
     """How well every selection does on validation rows other than those it selects on, in nats per row.
 
     The rows are cut into a few parts; the numbers of trees are chosen on all but one of them and judged on that one. On the
     rows that it looks at, individual selection is always best.
     """
-    n = valid.bits.n_rows
+    learned = [own for own in conditionals if not own.constant]
+    if not learned:
+        return dict.fromkeys(SELECTIONS, 0.0)
+    node = {int(position): k for k, position in enumerate(layout.node_position)}
+    nodes = np.array([node[own.position] for own in learned], dtype=np.intp)
+    n = valid.n_rows
     parts = [valid.take(np.arange(k, n, _FOLDS)) for k in range(min(_FOLDS, n))]
     for part in parts:
         part.bits.columns  # noqa: B018  transposed once, before the threads share them
     found = Parallel(n_jobs=n_jobs, require="sharedmem")(
-        delayed(_sums)(conditional, parts, max_iter) for conditional in conditionals
+        delayed(_sums)(own, layout, int(k), parts, max_iter) for own, k in zip(learned, nodes)
     )
-    sums, mass = (
-        np.stack(arrays, axis=1) for arrays in zip(*found)
-    )  # (parts, dimensions, rounds), (parts, dimensions)
+    sums, mass = (np.stack(arrays, axis=1) for arrays in zip(*found))  # (parts, nodes, rounds), (parts, nodes)
     total = np.maximum(mass.sum(axis=0), _TINY)
-    train_curves, _ = curves(conditionals, max_iter)
+    train_curves, _ = curves(learned, max_iter)
+    share, levels = np.ones(len(learned)), None
+    if not layout.is_binary:
+        share = total / (n if valid.weight is None else valid.weight.sum())
+        levels = np.unique(layout.node_level[nodes], return_inverse=True)[1]
 
     def value(method: str) -> float:
-        judged = np.zeros(len(conditionals))
+        judged = np.zeros(len(learned))
         for p in range(len(parts)):
             others = (sums.sum(axis=0) - sums[p]) / np.maximum(total - mass[p], _TINY)[:, None]
+            if levels is not None:
+                others *= share[:, None]
+                if method == "individual":
+                    others = with_peers(others, share, levels, n * (1 - 1 / len(parts)))
             judged += sums[p, np.arange(len(judged)), select(method, train_curves, others)]
-        return float((judged / total).sum())
+        return float((share * (judged / total)).sum())
 
     return {method: value(method) for method in SELECTIONS}
 
 
-def _sums(conditional: Conditional, parts: list[TrainingRows], max_iter: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """In every part, the summed log-likelihood after 0, 1, ... trees, and the weight of the rows."""
+def _sums(
+    conditional: Conditional, layout: Layout, node: int, parts: list[TrainingRows], max_iter: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """In every part, the summed log-likelihood after 0, 1, ... trees, and the weight of the rows that reach the node."""
     sums, mass = np.zeros((len(parts), max_iter + 1)), np.zeros(len(parts))
+    column = int(layout.node_column[node])
     for p, part in enumerate(parts):
-        weight = part.weight_for(conditional.position)
-        mass[p] = part.bits.n_rows if weight is None else weight.sum()
+        rows = part.at_node(layout, column, node - int(layout.first_node[column]))
+        mass[p] = rows.n_rows if rows.weight is None else rows.weight.sum()
         if mass[p] > 0:
-            sums[p] = mass[p] * padded(conditional.curve(part.bits, weight), max_iter)
+            sums[p] = mass[p] * padded(conditional.curve(rows.bits, rows.weight), max_iter)
     return sums, mass
 
 
@@ -357,7 +378,7 @@ class _Trials:
         values = np.zeros(len(SELECTIONS))
         for data, judging, share in self._judgements(setting):
             conditionals = self._train(setting, data, limited=limited)
-            judged = cross_validated(conditionals, judging, rounds, self.n_jobs)
+            judged = cross_validated(conditionals, data.layout, judging, rounds, self.n_jobs)
             values += share * np.array([judged[method] for method in SELECTIONS])
         seconds = monotonic() - start
         trial = {
@@ -379,13 +400,11 @@ class _Trials:
         Where validation says how long the start is, its rows cannot judge the result: halves of them take turns.
         """
         valid = self.data.valid
-        n = valid.bits.n_rows
+        n = valid.n_rows
         if setting["init"] == "half" or n < 2:
             return [(self.data, valid, 1.0)]
         halves = [valid.take(np.arange(k, n, 2)) for k in (0, 1)]
-        return [
-            (replace(self.data, valid=one), other, other.bits.n_rows / n) for one, other in (halves, reversed(halves))
-        ]
+        return [(replace(self.data, valid=one), other, other.n_rows / n) for one, other in (halves, reversed(halves))]
 
     def _train(self, setting: Setting, data: TrainingData, *, limited: bool = False) -> list[Conditional]:
         def stop_in_time() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import logsumexp, softmax
+from scipy.special import log_softmax, logsumexp, softmax
 
 from lbarn._engine.codetree import Cells, Layout
 from lbarn._network.bitsback import MixtureCodec
@@ -67,6 +67,26 @@ class Mixture:
             total = np.logaddexp(total, joint)
             mixed += np.exp(joint - total)[:, None] * (surprise - mixed)
         return mixed
+
+    def predictions(self, rows: Cells) -> list[Floats]:
+        """The members', each weighted by P(member | x)."""
+        joint = [
+            log_weight - network.surprise(rows).sum(axis=1)
+            for network, log_weight in zip(self.networks, np.log(self.weights))
+        ]
+        shares = softmax(np.stack(joint), axis=0)[:, :, None]
+        each = [network.predictions(rows) for network in self.networks]
+        return [sum(share * own[j] for share, own in zip(shares, each)) for j in range(self.n_columns)]
+
+    def last_column(self, rows: Cells, n_jobs: int | None = None) -> Floats:
+        """As :meth:`Network.last_column`, if all networks have the same one."""
+        joint, parts = [], []
+        for network, log_weight in zip(self.networks, np.log(self.weights)):
+            others = network.surprise(rows, n_jobs)[:, network.order[:-1]]
+            joint.append(log_weight - others.sum(axis=1))
+            parts.append(network.last_column(rows, n_jobs))
+        share = log_softmax(np.stack(joint), axis=0)
+        return logsumexp(np.stack(parts) + share[:, :, None], axis=0)
 
     def draw(self, n: int, random: np.random.RandomState, n_jobs: int | None = None) -> Cells:
         """For each row a network by its weight, then the row from it, exactly."""

@@ -29,6 +29,7 @@ __all__ = ["Distribution", "Given", "GivenChunk", "Network", "RowCodec", "given_
 Floats = NDArray[np.float64]
 
 _PARTICLES = 1000  # for the likelihood of rows with missing values
+_FEW_ROWS = 64  # up to which rows are evaluated one by one
 _DRAWN_ROWS = 4096  # rows drawn together, each such block from a random stream of its own
 
 
@@ -105,6 +106,9 @@ class Distribution(Protocol):
     def surprise(self, rows: Cells, n_jobs: int | None = None) -> Floats:
         """How unexpected every value is, in nats, shape (n, D)."""
 
+    def predictions(self, rows: Cells) -> list[Floats]:
+        """For every column, P of its cells given those before it in the order, (n, cells), whatever it holds itself."""
+
     def draw(self, n: int, random: np.random.RandomState, n_jobs: int | None = None) -> Cells:
         """New rows, shape (n, D)."""
 
@@ -160,8 +164,8 @@ class Network:
     def column_trees(self) -> NDArray[np.intp]:
         """The number of trees of every column, in network order; those of a node that is not learned do not count."""
         counts = np.array([len(trees) for trees in self.trees], dtype=np.intp)
-        fixed = np.concatenate([column.fixed for column in self.ordered_layout.columns])
-        counts[~np.isnan(fixed)] = 0
+        if not self.ordered_layout.is_binary:
+            counts[[len(trees) == 1 and not len(trees.splits) for trees in self.trees]] = 0
         return np.bincount(self.ordered_layout.node_column, counts, self.n_columns).astype(np.intp)
 
     @cached_property
@@ -202,9 +206,12 @@ class Network:
             everyone = np.arange(len(rows), dtype=np.int32)
             return lambda k: self.nodes.log_p(k, np.ascontiguousarray(rows[:, k]), bits.rows, everyone)
         columns = bits.columns  # transposed once, before threads share it
+        few = np.arange(bits.n_rows, dtype=np.int32) if bits.n_rows <= _FEW_ROWS else None
 
         def evaluate(k: int) -> NDArray[np.int64]:
-            return log_likelihoods(self.trees[k].log_odds(columns, bits.n_rows), columns[k])
+            trees = self.trees[k]
+            odds = trees.log_odds(columns, bits.n_rows) if few is None else trees.log_odds_at(bits.rows, few)
+            return log_likelihoods(odds, columns[k])
 
         return evaluate
 
@@ -256,6 +263,11 @@ class Network:
             for start in range(0, len(rows), step)
         )
         return np.concatenate(parts)
+
+    def predictions(self, rows: Cells) -> list[Floats]:
+        """For every column, P of its cells given those before it in the order, (n, cells), whatever it holds itself."""
+        packed = self.ordered_layout.pack(rows[:, self.order]).rows
+        return [np.exp(self.nodes.cell_log_p(int(k), packed)) for k in self.position]
 
     # ------------------------------------------------------------------ new rows
 

@@ -95,6 +95,42 @@ class ColumnCode(ABC):
         column = self.plain.with_values(values, gone)
         return self.encode(column)[1], column
 
+    @cached_property
+    def entropy_inside(self) -> Floats:
+        """The mean of -log p of a value inside every cell, by the law in it; 0 outside the range."""
+        found = np.zeros(self.n_cells)
+        for cell in range(self.n_cells):
+            if self.has_choice(cell):
+                chances, n_last = self.choices(cell)
+                found[cell] = chances[-1] * np.log(n_last) - np.sum(chances * np.log(np.maximum(chances, 1e-300)))
+        return found
+
+    def shown(self, column: Column) -> list[Any]:
+        """Values as Python has them, for people: numbers, booleans and strings, None for what is missing."""
+        if self.plain.sort == "string" or isinstance(self, CategoricalCode):
+            return column.texts().to_pylist()
+        own = self.conform(column)
+        if self.plain.sort == "time":
+            times = replace(own, type=self.plain.type).arrow().to_pylist()
+            return [None if time is None else str(time).removesuffix(" 00:00:00") for time in times]
+        values = own.values.tolist()
+        if self.plain.sort == "boolean":
+            values = [bool(value) for value in values]
+        elif pa.types.is_integer(self.plain.type):
+            values = [round(value) if float(value).is_integer() else value for value in values]
+        return [None if gone else value for gone, value in zip(column.missing, values)]
+
+    def told_bit(self, bit: int) -> tuple[str, str]:
+        """What it says of a value that a bit of it is 1, and 0, for people."""
+        low, high = int(self.tree.ones_low[bit]), int(self.tree.ones_high[bit])
+        if self.missing and low == 1 and high == self.n_cells:
+            return "is there", "is empty"
+        return self._told_cells(low, high)
+
+    @abstractmethod
+    def _told_cells(self, low: int, high: int) -> tuple[str, str]:
+        """What it says of a value to be in these cells, and in the others."""
+
     # Inside a cell, for whoever codes values without loss: a value is one of the cell's symbols, the last of which may stand
     # for many, told apart by an offset.
 
@@ -270,6 +306,9 @@ class BinaryCode(ColumnCode):
     def peaks(self) -> tuple[Floats, Column]:
         return self._peaks_at(np.maximum(np.arange(self.n_cells) - int(self.missing), 0))
 
+    def _told_cells(self, low: int, high: int) -> tuple[str, str]:
+        return "= 1", "= 0"
+
     def to_parts(self) -> tuple[dict[str, Any], Tensors]:
         return self._head(), {"mass": self.mass}
 
@@ -379,6 +418,20 @@ class CategoricalCode(ColumnCode):
             p = self.rare_mass + 0.5
             codes[shared] = np.array(self.rare)[rng.choice(len(p), len(shared), p=p / p.sum())]
         return pa.array(self.levels, pa.string()).take(pa.array(codes))
+
+    def _told_cells(self, low: int, high: int) -> tuple[str, str]:
+        first = 1 + int(self.missing)
+        own = [self.order[cell - first] for cell in range(max(low, first), high)]
+        rest = [k for k in self.order if k not in own]
+        if len(own) > len(rest) > 0:
+            return self._told_cells_of(rest)[::-1]
+        return self._told_cells_of(own)
+
+    def _told_cells_of(self, cells: list[int]) -> tuple[str, str]:
+        levels = [repr(self.levels[k]) if k >= 0 else f"one of {len(self.rare)} rare levels" for k in cells]
+        told = levels[0] if len(levels) == 1 else f"one of {', '.join(levels[:4])}"
+        told += f" and {len(levels) - 4} more" if len(levels) > 4 else ""
+        return f"is {told}", f"is not {told}"
 
     @cached_property
     def peaks(self) -> tuple[Floats, Column]:
@@ -501,6 +554,14 @@ class _NumericCode(ColumnCode):
     @cached_property
     def peaks(self) -> tuple[Floats, Column]:
         return self._peaks_at(self._likeliest())
+
+    def _told_cells(self, low: int, high: int) -> tuple[str, str]:
+        if low >= self.n_cells - 1:
+            (most,) = self.shown(self.column(self.ends[1][-2:-1]))
+            return f"> {most}", f"<= {most}"
+        (least,) = self.shown(self.column(self.ends[0][low : low + 1]))
+        least = f"{least:.6g}" if isinstance(least, float) else least
+        return f">= {least}", f"< {least}"
 
     @abstractmethod
     def _likeliest(self) -> Any:
@@ -786,6 +847,12 @@ class ContinuousCode(_NumericCode):
     @cached_property
     def _ordinals(self) -> NDArray[np.int64]:
         return _ordinals(self.edges)
+
+    @cached_property
+    def entropy_inside(self) -> Floats:
+        found = np.zeros(self.n_cells)
+        found[self._first : -1] = np.log(self._widths)
+        return found
 
     def has_choice(self, cell: int) -> bool:
         own = cell - self._first

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any, overload
@@ -95,9 +95,18 @@ class ColumnList(Sequence[ColumnInfo]):
         return rows
 
     def __repr__(self) -> str:
-        rows = [tuple(_shortened(cell) for cell in row) for row in self.rows()]
+        return "\n".join(self.lines())
+
+    def lines(self, most: int | None = None, why: Mapping[Any, str] | None = None) -> list[str]:
+        """The table for people: at most so many columns, and other reasons why some of them are left out."""
+        rows = [tuple(_shortened(cell) for cell in row) for row in self.rows()[: None if most is None else most + 1]]
+        for k, own in enumerate(self._columns[: len(rows) - 1], 1):
+            if own.kind == "left out" and own.name in (why or {}):
+                rows[k] = (*rows[k][:2], (why or {})[own.name], *rows[k][3:])
         widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+        more = len(self) - len(rows) + 1
+        return [*lines, f"and {more:,} more columns"] if more else lines
 
     def _repr_html_(self) -> str:
         head, *rows = self.rows()

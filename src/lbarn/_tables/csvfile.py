@@ -17,20 +17,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
+from lbarn._tables.texts import (
+    MISSING,
+    Detected,
+    Mixed,
+    NotANumberError,
+    as_numbers,
+    as_strings,
+    as_times,
+    compacted,
+    detected,
+)
 from lbarn.errors import TableFileError
 
-__all__ = ["MISSING", "CSVSource", "is_number"]
-
-MISSING = ("", "?", "na", "n/a", "#n/a", "<na>", "nan", "null", "none")  # in any case: cells without a value
-_WORDS = {"true": "1", "false": "0"}
+__all__ = ["CSVSource", "is_number"]
 
 _HEAD = 1 << 20  # bytes looked at to find out what the file is
 _LONGEST_LINE = 1 << 28
-_SNIFFED = 6  # lines looked at for the delimiter
-_DELIMITERS = "\t;, "  # a comma may be a decimal point where one of the first two separates the cells
+_SNIFFED = 6, 100  # lines looked at for delimiter and header: at least, and at most
+_SNIFFED_BYTES = 1 << 16  # after so many, no more than the least number of lines
+_DELIMITERS = "\t;,| "  # a comma may be a decimal point where one of the first two separates the cells
 _BLOCK_LINES = 512  # at least so many are parsed together: a column costs some time per block
 _BLOCK = 1 << 20, 1 << 24  # bytes
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
+_MOST_CONTROL = 0.05  # share of such bytes in a text
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _UNNAMED = re.compile(r"|Unnamed: \d+")  # what pandas writes, or reads, for an index without a name
 
@@ -38,23 +48,32 @@ _UNNAMED = re.compile(r"|Unnamed: \d+")  # what pandas writes, or reads, for an 
 class CSVSource:
     """A stream of CSV, of which the beginning has been looked at: delimiter, names of columns.
 
-    ``names`` is None without a header. ``index`` are the leading columns that pandas has written to number the rows.
+    ``names`` is None without a header. ``index`` are the leading columns that pandas has written to number the rows. ``notes``
+    is what the user should know about how the cells were read.
     """
 
     def __init__(self, name: str, stream: BinaryIO, *, header: bool | None, delimiter: str | None = None) -> None:
         self._name = name
         self._stream = _Stream(name, stream)
         records = self._first_records(delimiter)
-        first = records.cells[0]
+        first, rows = records.cells[0], records.cells[1:]
         self.delimiter = records.delimiter
-        self.is_latin_1 = records.is_latin_1
         self.n_columns = len(first)
         self.names: tuple[str, ...] | None = None
+        self.notes: list[str] = []
+        self._is_noted = False  # that the file is not UTF-8
+        self._is_padded = _are_padded(records.cells)
         if header is None:
-            header = not all(map(is_number, first)) or _counts(first) or (first[0] == "" and _counts(first[1:]))
+            header = _is_header(first, rows)
+            if header and _looks_like_a_row(first, rows):
+                self.notes.append(
+                    f"{name}: the first line is read as the names of the columns, though it looks like a row; --no-header "
+                    "reads it as one"
+                )
         if header:
+            self._utf_8(self._stream.peek(records.first_bytes))
             self._stream.skip(records.first_bytes)
-            self.names = tuple(first)
+            self.names = tuple(cell.strip() for cell in first)
             self._check_names(self.names)
         self.index = _index_columns(self.names, records.cells[1:]) if self.names else 0
         self._line_bytes = records.line_bytes
@@ -62,10 +81,67 @@ class CSVSource:
     def close(self) -> None:
         self._stream.close()
 
-    def batches(self, columns: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """The rows, in order, of these columns, each named by its position: uint8 where a byte will do, else float64."""
+    def batches(self, columns: Sequence[int], sorts: Sequence[str | None]) -> Iterator[pa.RecordBatch]:
+        """The rows, in order, of these columns, each named by its position.
+
+        A column of the sort "number" is uint8, int64 or float64, whatever will do for the batch; "string" or "time" is text.
+        What has no sort (None) is numbers if it can be, and else text, in every batch.
+        """
+        for block, n_rows in self._blocks(columns):
+            arrays = [self._value(j, block.column(k), sorts[k], n_rows) for k, j in enumerate(columns)]
+            yield pa.RecordBatch.from_arrays(arrays, block.schema.names)
+
+    def read(self, columns: Sequence[int], sorts: Sequence[str | None]) -> list[Detected]:
+        """All rows of these columns. What has no sort is found out from all of its cells."""
+        pieces: list[list[pa.Array]] = [[] for _ in columns]
+        for block, n_rows in self._blocks(columns):
+            for k, j in enumerate(columns):
+                cells = block.column(k)
+                pieces[k].append(compacted(cells) if sorts[k] is None else self._value(j, cells, sorts[k], n_rows))
+        found = []
+        for k, j in enumerate(columns):
+            own, pieces[k] = pieces[k], []
+            if sorts[k] is None:
+                found.append(detected(own, self.delimiter))
+                if (mixed := found[-1].mixed) is not None:
+                    self._tell_mixed(j, mixed)
+            else:
+                found.append(Detected(_joined(own)))
+        return found
+
+    def _value(self, j: int, cells: pa.Array, sort: str | None, n_rows: int) -> pa.Array:
+        """The cells of a column, of which the first is in row ``n_rows``."""
+        if sort == "string":
+            return as_strings(cells)
+        if sort == "time":
+            return as_times(cells)
+        try:
+            return as_numbers(cells, self.delimiter)
+        except NotANumberError as error:
+            if sort is None:
+                return as_strings(cells)
+            raise TableFileError(
+                f"{self._name}: {self._label(j)} holds {error.cell[:40]!r} in {self.row(n_rows + error.row)}, which is not a "
+                "number"
+            ) from None
+
+    def _tell_mixed(self, j: int, mixed: Mixed) -> None:
+        first = f"{mixed.cell[:40]!r} in {self.row(mixed.row)}"
+        if mixed.comma is not None:
+            what = f"holds {first}, but {mixed.comma[:40]!r} elsewhere: decimal points and decimal commas"
+        elif mixed.n_others == 1:
+            what = f"holds numbers, but {first} is none"
+        else:
+            others = "another cell" if mixed.n_others == 2 else f"{mixed.n_others - 1:,} other cells"
+            what = f"holds numbers, but {first} and {others} are none"
+        self.notes.append(
+            f"{self._name}: {self._label(j)} {what}; it is read as strings (categorical): mend these cells or leave them empty if it "
+            "should be numbers"
+        )
+
+    def _blocks(self, columns: Sequence[int]) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Rows as text, null if a cell is empty, and how many there were before."""
         labels = [str(j) for j in columns]
-        null_values = {form for word in MISSING for form in (word, word.upper(), word.title(), word.capitalize())}
         read = pacsv.ReadOptions(
             use_threads=False,  # or an error does not know its row
             column_names=[str(j) for j in range(self.n_columns)],
@@ -74,7 +150,7 @@ class CSVSource:
         convert = pacsv.ConvertOptions(
             column_types=dict.fromkeys(labels, pa.string()),
             include_columns=labels,
-            null_values=[*null_values, "NaN"],
+            null_values=[""],
             strings_can_be_null=True,
         )
         n_rows = 0
@@ -89,16 +165,32 @@ class CSVSource:
                 delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=refuse, quote_char='"'
             )
             try:
-                table = pacsv.read_csv(pa.BufferReader(_utf_8(block)), read, parse, convert)
+                table = pacsv.read_csv(pa.BufferReader(self._utf_8(block)), read, parse, convert)
             except pa.ArrowInvalid as error:
                 if "Empty CSV" in str(error):  # blank lines
                     continue
                 raise self._parse_error(error, bad, n_rows) from None
             for batch in table.to_batches():
-                yield self._numbers(batch, n_rows)
+                if self._is_padded:
+                    cells = [pc.utf8_ltrim(column, characters=" ") for column in batch.columns]
+                    batch = pa.RecordBatch.from_arrays([_emptied(own) for own in cells], batch.schema.names)
+                yield batch, n_rows
                 n_rows += batch.num_rows
         if n_rows == 0:
             raise TableFileError(f"{self._name}: has a header, but no rows")
+
+    def _utf_8(self, block: bytes) -> bytes:
+        """The same text in UTF-8; what is not, is taken for Windows-1252, of which Latin-1 is a part."""
+        if block.isascii():
+            return block
+        try:
+            block.decode()
+        except UnicodeDecodeError:
+            if not self._is_noted:
+                self._is_noted = True
+                self.notes.append(f"{self._name}: is not UTF-8; it is read as Latin-1 (Windows-1252)")
+            return _decoded(block).encode()
+        return block
 
     def row(self, i: int) -> str:
         """Which row is meant, in words."""
@@ -111,7 +203,7 @@ class CSVSource:
             whole = len(head) < size
             if head.startswith(_UTF_16):
                 raise TableFileError(f"{self._name}: is UTF-16 text; save it as UTF-8")
-            if _CONTROL.search(head):
+            if b"\0" in head or len(_CONTROL.findall(head)) > _MOST_CONTROL * len(head):
                 raise TableFileError(f"{self._name}: is not text; the ending of a file's name tells its format")
             records = _Records.of(head, whole, delimiter)
             if records is not None:
@@ -142,18 +234,6 @@ class CSVSource:
         where = self.row(n_rows + (row.number or 1) - 1)
         return TableFileError(f"{self._name}: {where} has {cells}, not {self.n_columns} as the first line{quote}")
 
-    def _numbers(self, batch: pa.RecordBatch, n_rows: int) -> pa.RecordBatch:
-        columns = []
-        for label, column in zip(batch.schema.names, batch.columns):
-            try:
-                columns.append(_numbers(column, self.delimiter))
-            except _NotANumberError as error:
-                raise TableFileError(
-                    f"{self._name}: {self._label(int(label))} holds {error.cell[:40]!r} in "
-                    f"{self.row(n_rows + error.row)}, which is not a number"
-                ) from None
-        return pa.RecordBatch.from_arrays(columns, batch.schema.names)
-
 
 @dataclass(frozen=True)
 class _Records:
@@ -161,7 +241,6 @@ class _Records:
 
     cells: list[list[str]]
     delimiter: str
-    is_latin_1: bool
     first_bytes: int  # of the file up to the end of the first record
     line_bytes: int  # of a line, roughly
 
@@ -174,14 +253,14 @@ class _Records:
         try:
             text, encoding = head[bom:].decode(), "utf-8"
         except UnicodeDecodeError:
-            text, encoding = head.decode("latin-1"), "latin-1"
+            text, encoding = _decoded(head), "one byte"
         found = {own: _take_apart(text, own) for own in (delimiter or _DELIMITERS)}
-        best = delimiter or _delimiter({own: [len(row) for row in rows] for own, (rows, _) in found.items()})
+        best = delimiter or _delimiter({own: rows for own, (rows, _) in found.items()})
         rows, first = found[best]
         if not rows:
             return None
-        first_bytes = bom + len(first.encode(encoding))
-        return cls(rows, best, encoding == "latin-1", first_bytes, len(head) // max(1, head.count(b"\n")))
+        first_bytes = bom + (len(first.encode()) if encoding == "utf-8" else len(first))
+        return cls(rows, best, first_bytes, len(head) // max(1, head.count(b"\n")))
 
 
 def _take_apart(text: str, delimiter: str) -> tuple[list[list[str]], str]:
@@ -195,26 +274,63 @@ def _take_apart(text: str, delimiter: str) -> tuple[list[list[str]], str]:
 
     records: list[list[str]] = []
     first = ""
+    n_bytes = n_lines = 0
     try:
         for record in csv.reader(read(), delimiter=delimiter, strict=True):
             if not record:
                 continue
             first = first or "".join(lines)
             records.append(record)
-            if len(records) == _SNIFFED:
+            n_bytes += sum(map(len, lines[n_lines:]))
+            n_lines = len(lines)
+            if len(records) == _SNIFFED[1] or (len(records) >= _SNIFFED[0] and n_bytes > _SNIFFED_BYTES):
                 break
     except csv.Error:
         pass  # what comes after the first record is pyarrow's to judge
     return records, first
 
 
-def _delimiter(widths: dict[str, list[int]]) -> str:
-    """The first that splits all lines into as many cells; else the one that splits the first line most often."""
-    for delimiter, counts in widths.items():
-        if counts and counts[0] > 1 and len(set(counts)) == 1:
+def _delimiter(found: dict[str, list[list[str]]]) -> str:
+    """The first that splits all lines into as many cells; else the one that splits the first line most often.
+
+    Spaces separate numbers only: there are spaces in any text.
+    """
+    for delimiter, rows in found.items():
+        is_even = bool(rows) and len(rows[0]) > 1 and len({len(row) for row in rows}) == 1
+        if is_even and (delimiter != " " or all(is_number(cell) for row in rows[1:] for cell in row)):
             return delimiter
-    best = max(widths, key=lambda own: widths[own][:1])
-    return best if widths[best][:1] > [1] and best != " " else ","
+    best = max(found, key=lambda own: len(found[own][0]) if found[own] and own != " " else 0)
+    return best if found[best] and len(found[best][0]) > 1 and best != " " else ","
+
+
+def _is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first line holds names: not only numbers (unless these count), and no word that comes again below it."""
+    if all(map(is_number, first)):
+        return _counts(first) or (first[0] == "" and _counts(first[1:]))
+    others = [row for row in rows if row != first]
+    return not any(
+        not is_number(cell) and any(j < len(row) and row[j] == cell for row in others) for j, cell in enumerate(first)
+    )
+
+
+def _looks_like_a_row(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether there are numbers above numbers, and these do not count the columns."""
+    if _counts(first) or _counts(first[1:]):
+        return False
+    return any(_is_plain_number(cell) and _are_numbers(j, rows) for j, cell in enumerate(first))
+
+
+def _is_plain_number(cell: str) -> bool:
+    return is_number(cell) and any(map(str.isdigit, cell))
+
+
+def _are_numbers(j: int, rows: Sequence[Sequence[str]]) -> bool:
+    return bool(rows) and all(j < len(row) and is_number(row[j]) for row in rows)
+
+
+def _are_padded(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether every delimiter is followed by a space."""
+    return len(rows) > 1 and all(len(row) > 1 and all(cell[:1] == " " for cell in row[1:]) for row in rows[1:])
 
 
 def _counts(cells: Sequence[str]) -> bool:
@@ -232,50 +348,14 @@ def _index_columns(names: tuple[str, ...], rows: Sequence[Sequence[str]]) -> int
     return n
 
 
-class _NotANumberError(Exception):
-    def __init__(self, row: int, cell: str) -> None:
-        self.row, self.cell = row, cell
-
-
 def is_number(cell: str) -> bool:
     """Whether a cell of CSV is a number, a word for one, or missing."""
     word = cell.strip().lower()
-    if word in MISSING or word in _WORDS:
+    if word in MISSING or word in ("true", "false"):
         return True
     try:
         float(word.replace(",", "."))
     except ValueError:
-        return False
-    return True
-
-
-def _numbers(cells: pa.Array, delimiter: str) -> pa.Array:
-    """Strings as numbers; the same column may have other types in other batches."""
-    try:
-        return cells.cast(pa.uint8())
-    except pa.ArrowInvalid:
-        pass
-    words = pc.ascii_lower(pc.ascii_trim_whitespace(cells))
-    words = pc.if_else(pc.is_in(words, pa.array(MISSING)), None, words)
-    for word, digit in _WORDS.items():
-        words = pc.if_else(pc.equal(words, word), digit, words)
-    if delimiter != ",":
-        words = pc.replace_substring(words, ",", ".")
-    try:
-        numbers = words.cast(pa.float64())
-    except pa.ArrowInvalid:
-        row = next(i for i, word in enumerate(words) if not _casts(word))
-        raise _NotANumberError(row, cells[row].as_py()) from None
-    try:
-        return numbers.cast(pa.uint8())
-    except pa.ArrowInvalid:  # with a fraction, negative, or large
-        return numbers
-
-
-def _casts(word: pa.Scalar) -> bool:
-    try:
-        word.cast(pa.float64())
-    except pa.ArrowInvalid:
         return False
     return True
 
@@ -349,15 +429,22 @@ class _Chained(io.RawIOBase):
         return part
 
 
-def _utf_8(block: bytes) -> bytes:
-    """The same text in UTF-8; what is not, is taken for Latin-1."""
-    if block.isascii():
-        return block
+def _decoded(text: bytes) -> str:
     try:
-        block.decode()
+        return text.decode("cp1252")
     except UnicodeDecodeError:
-        return block.decode("latin-1").encode()
-    return block
+        return text.decode("latin-1")
+
+
+def _joined(pieces: Sequence[pa.Array]) -> pa.Array:
+    """Pieces of a column, of numbers of several types or of strings."""
+    types = {piece.type for piece in pieces}
+    kind = pa.float64() if pa.float64() in types else pa.int64() if pa.int64() in types else pieces[0].type
+    return pa.concat_arrays([piece.cast(kind) for piece in pieces])
+
+
+def _emptied(cells: pa.Array) -> pa.Array:
+    return pc.if_else(pc.equal(cells, ""), None, cells)
 
 
 def _end_of_records(block: bytes) -> int:

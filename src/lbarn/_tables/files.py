@@ -8,7 +8,7 @@ import sys
 import zipfile
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -48,6 +48,8 @@ class TableFile(ABC):
     n_columns : int
     notes : list of str
         What the user should know about how it was read.
+    ignored : list of str
+        The columns that are left out because others were asked for.
     """
 
     def __init__(self, name: str, names: tuple[str, ...] | None, n_columns: int) -> None:
@@ -55,6 +57,7 @@ class TableFile(ABC):
         self.names = names
         self.n_columns = n_columns
         self.notes: list[str] = []
+        self.ignored: list[str] = []
 
     @abstractmethod
     def batches(self, n_rows: int) -> Iterator[Rows]:
@@ -96,6 +99,7 @@ def open_table(
     part: str = "test",
     columns: Sequence[str] | None = None,
     drop: Sequence[str] = (),
+    sorts: Mapping[str | int, str] | None = None,
 ) -> TableFile:
     """Open a file, "-" (CSV from standard input), or a known data set: "dataset:NAME", "dataset:NAME/PART".
 
@@ -114,6 +118,9 @@ def open_table(
         If the file has names, columns with other ones are left out, with a note.
     drop : sequence of str
         The columns to leave out.
+    sorts : mapping, optional
+        What the columns of CSV are, by name (or number, if the file has no names): "number", "string" or "time". Others are what
+        all of their cells can be: 0 and 1, true and false, numbers, or else strings.
 
     Examples
     --------
@@ -126,7 +133,7 @@ def open_table(
     ('tax', 'school')
     {'tax': [False, True], 'school': [True, None]}
     """
-    wanted = _Wanted(columns, tuple(drop))
+    wanted = _Wanted(columns, tuple(drop), sorts or {})
     if name == "-":
         return _CSV("standard input", sys.stdin.buffer, wanted, header, None)
     if name.startswith("dataset:"):
@@ -184,9 +191,12 @@ _ADVICE = {
 class _Wanted:
     """Which columns the caller wants."""
 
-    def __init__(self, columns: Sequence[str] | None, drop: tuple[str, ...]) -> None:
+    def __init__(
+        self, columns: Sequence[str] | None, drop: tuple[str, ...], sorts: Mapping[str | int, str] | None = None
+    ) -> None:
         self.columns = None if columns is None else frozenset(columns)
         self.drop = drop
+        self.sorts = sorts or {}
 
     def positions(
         self, table: TableFile, names: tuple[str, ...] | None, n_columns: int, index: Sequence[int]
@@ -206,7 +216,7 @@ class _Wanted:
             table.notes.append(f"{table.name}: the first column, which numbers the rows, is left out")
         left_out |= numbering
         if self.columns is not None and self.columns & known:
-            extra = [name for name in names if name not in self.columns and name not in left_out]
+            table.ignored = extra = [name for name in names if name not in self.columns and name not in left_out]
             if extra:
                 table.notes.append(
                     f"{table.name}: {_listed(extra)} left out: the model does not know {'it' if len(extra) == 1 else 'them'}"
@@ -258,7 +268,10 @@ class _Arrow(TableFile):
                 group, size = [], 0
         if group:
             groups.append(_joined(group).combine_chunks())
-        return self._labelled(_joined(groups))
+        table = _joined(groups)
+        if not all(kind == pa.bool_() for kind in table.schema.types):
+            table = _with_types(table, [pa.uint8() if kind == pa.uint8() else None for kind in batch.schema.types])
+        return self._labelled(table)
 
     def _labelled(self, table: pa.Table) -> pa.Table:
         if self.names is None:
@@ -278,14 +291,18 @@ def _joined(parts: Sequence[pa.RecordBatch | pa.Table]) -> pa.Table:
     tables = [part if isinstance(part, pa.Table) else pa.Table.from_batches([part]) for part in parts]
     kinds = [set(types) for types in zip(*(table.schema.types for table in tables))]
     if any(len(kind) > 1 and pa.bool_() in kind for kind in kinds):  # Arrow makes no numbers of these by itself
-        numbers = [pa.uint8() if pa.bool_() in kind else None for kind in kinds]
+        numbers = [pa.uint8() if len(kind) > 1 and pa.bool_() in kind else None for kind in kinds]
         tables = [_with_types(table, numbers) for table in tables]
+    if any(len(kind) > 1 and pa.string() in kind for kind in kinds):  # nor strings of numbers
+        strings = [pa.string() if pa.string() in kind else None for kind in kinds]
+        tables = [_with_types(table, strings, booleans_only=False) for table in tables]
     return pa.concat_tables(tables, promote_options="permissive")
 
 
-def _with_types(table: pa.Table, types: Sequence[pa.DataType | None]) -> pa.Table:
+def _with_types(table: pa.Table, types: Sequence[pa.DataType | None], *, booleans_only: bool = True) -> pa.Table:
+    """The table with other types for columns of booleans, or for all that have one here."""
     columns = [
-        column.cast(wanted) if wanted is not None and column.type == pa.bool_() else column
+        column.cast(wanted) if wanted is not None and (column.type == pa.bool_() or not booleans_only) else column
         for column, wanted in zip(table.columns, types)
     ]
     return pa.Table.from_arrays(columns, names=table.schema.names)
@@ -303,16 +320,27 @@ class _CSV(_Arrow):
     ) -> None:
         self._source = source = CSVSource(name, stream, header=header, delimiter=delimiter)
         super().__init__(name, source.names, source.n_columns)
+        self.notes = source.notes
         self._positions = wanted.positions(self, source.names, source.n_columns, range(source.index))
         self.n_columns = len(self._positions)
         if source.names is not None:
             self.names = tuple(source.names[j] for j in self._positions)
-            if source.is_latin_1 and not "".join(self.names).isascii():
-                self.notes.append(f"{name}: is not UTF-8; its names of columns are read as Latin-1")
+        self._wanted = wanted
         self._path = path
 
+    def _sorts(self) -> list[str | None]:
+        return [self._wanted.sorts.get(self.label(k)) for k in range(self.n_columns)]
+
     def _record_batches(self) -> Iterator[pa.RecordBatch]:
-        return self._source.batches(self._positions)
+        return self._source.batches(self._positions, self._sorts())
+
+    def read(self) -> Rows:
+        """All rows; of a table that is 0 and 1 throughout a bit a cell."""
+        found = self._source.read(self._positions, self._sorts())
+        columns = [own.values for own in found]
+        if not all(kind.type == pa.bool_() for kind in columns):
+            columns = [own.values.cast(pa.uint8()) if own.digits else own.values for own in found]
+        return self._labelled(pa.Table.from_arrays(columns, names=[str(k) for k in range(len(columns))]))
 
     def expected_rows(self) -> int | None:
         if self._path is None or not self._path.is_file() or self._path.suffix == ".gz":

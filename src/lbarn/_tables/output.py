@@ -5,21 +5,24 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 import shutil
 import tempfile
 import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lbarn._tables.files import ending_of
 from lbarn._tables.writing import writing_atomically
+from lbarn.errors import TableFileError
 
 __all__ = ["TableOutput", "csv_to", "writing_table"]
 
@@ -62,9 +65,12 @@ def writing_table(name: str, names: Sequence[str] | None) -> Iterator[TableOutpu
 
 
 @contextmanager
-def csv_to(file: BinaryIO, names: Sequence[str] | None) -> Iterator[TableOutput]:
-    """The same for a stream that takes CSV."""
+def csv_to(
+    file: BinaryIO, names: Sequence[str] | None, shown: Callable[[str], str] | None = None
+) -> Iterator[TableOutput]:
+    """The same for a stream that takes CSV; ``shown`` makes strings fit to be shown."""
     output = _CSVOutput(file, names)
+    output.shown = shown
     yield output
     output.close()
 
@@ -87,29 +93,28 @@ def _arrow(rows: Any, names: Sequence[str] | None) -> pa.Table:
 
 
 def _array(rows: Any) -> NDArray[Any]:
+    """Rows of numbers; anything else is an error."""
     if isinstance(rows, np.ndarray):
-        return rows
-    frame = nw.from_native(rows, eager_only=True)
-    array = np.column_stack([column.to_numpy() for column in frame.iter_columns()])
+        array = rows
+    else:
+        frame = nw.from_native(rows, eager_only=True)
+        array = np.column_stack([column.to_numpy() for column in frame.iter_columns()])
+        for name, kind in frame.schema.items():
+            if not (kind.is_numeric() or kind == nw.Boolean):
+                raise TableFileError(f"column {name!r} is not of numbers: write the rows to .csv or .parquet")
+    if array.dtype.kind not in "biuf":
+        array = array.astype(np.float64)
     return array.astype(np.uint8) if array.dtype == bool else array
 
 
 class _CSVOutput(TableOutput):
     delimiter = ","
+    shown: Callable[[str], str] | None = None  # what becomes of strings before they are written
     _is_begun = False
 
     def write(self, rows: Any) -> None:
-        from pyarrow import csv as pacsv
-
         self._begin()
-        table = _arrow(rows, self._names)
-        for j, field in enumerate(table.schema):
-            if pa.types.is_boolean(field.type):
-                table = table.set_column(j, field.name, table.column(j).cast(pa.uint8()))
-        options = pacsv.WriteOptions(include_header=False, delimiter=self.delimiter)
-        content = io.BytesIO()
-        pacsv.write_csv(table, content, options)
-        rest = content.getbuffer()
+        rest = memoryview(_csv(_arrow(rows, self._names), self.delimiter, self.shown))
         while rest:  # an unbuffered stream (python -u) may take a part only, and not say so
             rest = rest[self._file.write(rest) :]
 
@@ -122,8 +127,49 @@ class _CSVOutput(TableOutput):
             return
         self._is_begun = True
         head = io.StringIO()
-        csv.writer(head, delimiter=self.delimiter, lineterminator="\n").writerow(self._names)
+        names = self._names if self.shown is None else [self.shown(name) for name in self._names]
+        csv.writer(head, delimiter=self.delimiter, lineterminator="\n").writerow(names)
         self._file.write(head.getvalue().encode())
+
+
+def _csv(table: pa.Table, delimiter: str, shown: Callable[[str], str] | None) -> bytes:
+    """Rows as lines: no quotes where none are needed, nothing for a missing cell, numbers as Python writes them."""
+    from pyarrow import csv as pacsv
+
+    types = table.schema.types
+    if all(pa.types.is_boolean(kind) for kind in types):  # 0 and 1, a bit a cell
+        table, types = table.cast(pa.schema([(name, pa.uint8()) for name in table.schema.names])), [pa.uint8()]
+    if all(pa.types.is_integer(kind) for kind in types) and table.num_columns > 1:
+        content = io.BytesIO()
+        pacsv.write_csv(table, content, pacsv.WriteOptions(include_header=False, delimiter=delimiter))
+        return content.getvalue()
+    empty = '""' if table.num_columns == 1 else ""  # a blank line would be no row
+    columns = [_cells(column.combine_chunks(), delimiter, shown).fill_null(empty) for column in table.columns]
+    lines = columns[0] if len(columns) == 1 else pc.binary_join_element_wise(*columns, delimiter)
+    return "".join(f"{line}\n" for line in lines.to_pylist()).encode()
+
+
+def _cells(column: Any, delimiter: str, shown: Callable[[str], str] | None) -> pa.Array:
+    """The values of a column as they stand in CSV, null where they are missing."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    kind = column.type
+    if pa.types.is_floating(kind):
+        values = column.to_numpy(zero_copy_only=False)  # NumPy writes no more digits than the type has
+        written = map(repr, values.tolist()) if kind == pa.float64() else map(str, values)
+        return pa.array(list(written), pa.string(), mask=np.isnan(values))
+    if pa.types.is_boolean(kind):
+        return pc.if_else(column, "True", "False")
+    texts = column.cast(pa.string())
+    if pa.types.is_integer(kind):
+        return texts
+    if shown is not None:
+        texts = pa.array([None if text is None else shown(text) for text in texts.to_pylist()], pa.string())
+    special = pc.match_substring_regex(texts, f'["\r\n{re.escape(delimiter)}]|^\\s|\\s$')
+    if not pc.any(special).as_py():
+        return texts
+    quoted = pc.binary_join_element_wise('"', pc.replace_substring(texts, '"', '""'), '"', "")
+    return pc.if_else(special, quoted, texts)
 
 
 class _ParquetOutput(TableOutput):

@@ -75,6 +75,10 @@ class TableFormat:
             return None
         return np.array(self.names, dtype=object)
 
+    def without_last(self) -> TableFormat:
+        """Of a table without its last column."""
+        return self if self.names is None else replace(self, names=self.names[:-1], dtypes=self.dtypes[:-1])
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -115,6 +119,7 @@ class Table:
     binarize: float | None
     source: Any = field(repr=False)
     taken: NDArray[np.intp] | None = None  # the source's columns in another order, -1 for one that it does not have
+    last: Column | None = None  # one more column, after those of the source
 
     def give(self, X: NDArray[Any], dtype: Any = None) -> Any:
         """An array of as many rows in the same sort of table, pandas' index included."""
@@ -129,17 +134,18 @@ class Table:
     def column(self, j: int, rows: slice = slice(None)) -> Column:
         """The values of a column, thresholded if the model does that."""
         label = self.format.label(j)
+        if self.last is not None and j == self.n_columns - 1:
+            return self.last.take(rows)
         k = j if self.taken is None else int(self.taken[j])
         if k < 0:
             n = len(range(*rows.indices(self.n_rows)))
             return Column("number", np.zeros(n), np.ones(n, np.bool_), pa.float64())
-        source = self.source[rows]
-        if isinstance(source, nw.DataFrame):
-            column = as_column(source[:, k], label)
-        elif sp.issparse(source):
-            column = plain_array(source[:, [k]].toarray()[:, 0], label)
+        if isinstance(self.source, nw.DataFrame):
+            column = as_column(self.source[:, k][rows], label)  # rows first would cut all columns of a wide table
+        elif sp.issparse(self.source):
+            column = plain_array(self.source[rows][:, [k]].toarray()[:, 0], label)
         else:
-            column = plain_array(source[:, k], label)
+            column = plain_array(self.source[rows, k], label)
         if self.binarize is None:
             return column
         if column.sort not in ("number", "boolean"):
@@ -151,6 +157,8 @@ class Table:
 
     def is_binary(self) -> tuple[bool, bool]:
         """Whether all values are 0, 1 or missing, and whether some are missing."""
+        if self.last is not None:
+            return False, False
         if isinstance(self.source, np.ndarray) and self.source.dtype.kind not in "biuf":
             return False, False
         if isinstance(self.source, nw.DataFrame) and not all(
@@ -178,11 +186,20 @@ class Table:
         for start, values, missing in self.chunks():
             if missing is not None:
                 i, j = np.argwhere(missing)[0]
-                raise ValueError(
-                    f"{self.format.label(j)} is missing (Input X contains NaN, row {start + i}, counted from 0); complete "
-                    "rows are needed here: impute fills them, score_samples scores what is there"
-                )
+                raise self._missing(j, start + i)
             yield start, values
+
+    def refuse_missing(self) -> None:
+        """Raise an error if any value is missing."""
+        for j, column in enumerate(self.columns()):
+            if column.missing.any():
+                raise self._missing(j, int(column.missing.argmax()))
+
+    def _missing(self, j: int, row: int) -> ValueError:
+        return ValueError(
+            f"{self.format.label(j)} is missing (Input X contains NaN, row {row}, counted from 0); complete rows are needed "
+            "here: impute fills them, score_samples scores what is there"
+        )
 
     def complete(self) -> Bits:
         """All rows at once; a missing value is an error."""
@@ -212,7 +229,14 @@ class Table:
 
     def take(self, rows: NDArray[np.intp]) -> Table:
         """The rows with these numbers, in this order."""
-        return replace(self, n_rows=len(rows), source=self.source[rows, :])
+        last = None if self.last is None else self.last.take(rows)
+        return replace(self, n_rows=len(rows), source=self.source[rows, :], last=last)
+
+    def with_last(self, name: Label, column: Column, dtype: str) -> Table:
+        """The same with one more column, of a type that pandas calls so; where columns have no names it has none."""
+        names, dtypes = self.format.names, self.format.dtypes
+        own = self.format if names is None else replace(self.format, names=(*names, name), dtypes=(*dtypes, dtype))
+        return replace(self, n_columns=self.n_columns + 1, format=own, last=column)
 
     def stacked(self, below: Table) -> Any:
         """The rows of both in the sort of table that this one is, as they came."""
@@ -355,7 +379,9 @@ def _numbers(values: NDArray[Any], dtype: str) -> Column:
 
 
 def read_table(X: Any, *, binarize: float | None = None) -> Table:
-    """Look at ``X`` without reading it all: NumPy, scipy.sparse, pandas, polars, pyarrow or nested lists."""
+    """Look at ``X`` without reading it all: NumPy, scipy.sparse, pandas, polars, pyarrow or nested lists; or a Table."""
+    if isinstance(X, Table):
+        return X
     if sp.issparse(X):
         if X.ndim != 2:
             raise ValueError(f"Expected 2D array, got {X.ndim}D array instead")

@@ -25,10 +25,11 @@ Train = Callable[[Sequence[int], Boosting], Columns]
 Judge = Callable[[Columns], float]  # the validation log-likelihood after selection
 
 
-def _rungs(n: int) -> list[list[int]]:
+def _rungs(places: Sequence[int]) -> list[list[int]]:
     """Columns in four growing parts, one part where there are few. Shuffled, always alike: an image's every eighth
     pixel may be its margin."""
-    positions = np.random.default_rng(0).permutation(n).tolist()
+    n = len(places)
+    positions = [places[k] for k in np.random.default_rng(0).permutation(n).tolist()]
     if n < 16:
         return [positions]
     eighth = -(-n // 8)
@@ -46,10 +47,15 @@ def in_sequence(columns: Columns) -> list[Conditional]:
 
 
 def search(
-    n_columns: int, how: Boosting, leaves: Sequence[int | None], rates: Sequence[float], judge: Judge, train: Train
+    places: Sequence[int],
+    how: Boosting,
+    leaves: Sequence[int | None],
+    rates: Sequence[float],
+    judge: Judge,
+    train: Train,
 ) -> tuple[Boosting, Columns, list[dict[str, Any]]]:
-    """The best candidate, all of its conditionals, and the table of what was tried."""
-    rungs = _rungs(n_columns)
+    """The best candidate for the columns at these places, all of its conditionals, and the table of what was tried."""
+    rungs = _rungs(places)
     tried: list[dict[str, Any]] = []
 
     def judged(candidate: Boosting) -> float:
@@ -79,13 +85,13 @@ def search(
 
 
 def search_each(
-    n_columns: int, how: Boosting, leaves: Sequence[int], rates: Sequence[float], judge: Judge, train: Train
+    places: Sequence[int], how: Boosting, leaves: Sequence[int], rates: Sequence[float], judge: Judge, train: Train
 ) -> tuple[Boosting, Columns, dict[int, int], list[dict[str, Any]]]:
     """For every column the number of leaves whose conditionals validate best, at the one learning rate for all.
 
     Also the conditionals, the number of leaves of each, and the table of what was tried.
     """
-    first = _rungs(n_columns)[0]
+    first = _rungs(places)[0]
     best: Columns = {}
     chosen: dict[int, int] = {}
     tried: list[dict[str, Any]] = []
@@ -112,7 +118,7 @@ def search_each(
             try_on(first, J, rate)
         if not is_rising(curves(in_sequence(best), how.max_iter)[1]):
             break
-    rest = [place for place in range(n_columns) if place not in first]
+    rest = [place for place in places if place not in first]
     for J in leaves if rest else ():
         try_on(rest, J, rate)
     return replace(how, max_leaf_nodes=max(chosen.values()), learning_rate=rate), best, chosen, tried

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from lbarn._engine.conditional import Conditional
 from lbarn._training.selection import select
 
-__all__ = ["curves", "is_rising", "padded", "selected", "validated"]
+__all__ = ["curves", "is_rising", "padded", "selected", "validated", "with_peers"]
 
 _STILL_RISING = 2e-3  # share of the log-likelihood gained in the last tenth of the rounds
 _PEER_ROWS = 100.0  # validation rows that the other nodes of a level count for when a node's trees are chosen
@@ -55,14 +55,18 @@ def selected(
     """
     train, valid = curves(conditionals)
     if method == "individual" and levels is not None:
-        share = np.array([c.valid_share for c in conditionals])
-        by_level = np.zeros((int(levels.max()) + 1, valid.shape[1]))
-        np.add.at(by_level, levels, valid)
-        rows = np.maximum(np.bincount(levels, share), 1e-300)
-        valid = valid * n_valid + _PEER_ROWS * (by_level / rows[:, None])[levels]
+        valid = with_peers(valid, np.array([c.valid_share for c in conditionals]), levels, n_valid)
     most = np.array([len(c.trees) for c in conditionals])
     counts = np.minimum(select(method, train, valid), most)
     return np.where([c.constant for c in conditionals], most, counts)
+
+
+def with_peers(valid: Floats, share: Floats, levels: NDArray[np.intp], n_valid: float) -> Floats:
+    """Validation curves by node, weighed by the share of rows that reach it, joined by what the nodes of its level say together."""
+    by_level = np.zeros((int(levels.max()) + 1, valid.shape[1]))
+    np.add.at(by_level, levels, valid)
+    rows = np.maximum(np.bincount(levels, share), 1e-300)
+    return valid * n_valid + _PEER_ROWS * (by_level / rows[:, None])[levels]
 
 
 def validated(conditionals: Sequence[Conditional], counts: NDArray[np.intp]) -> float:

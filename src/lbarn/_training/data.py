@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,11 +17,19 @@ from lbarn._tables.codebook import Codebook
 from lbarn._tables.coded import CodedTable
 from lbarn._tables.kinds import Coding
 from lbarn._tables.table import Table, TableFormat, read_table
-from lbarn.parameters import LearnerParameters
 
-__all__ = ["GivenRows", "checked_weights", "coded_rows", "hold_out"]
+__all__ = ["CodingParameters", "GivenRows", "checked_weights", "coded_rows", "hold_out"]
 
 Weights = NDArray[np.float64] | None
+
+
+class CodingParameters(Protocol):
+    """What a model's parameters say about how tables are read; see :class:`lbarn.parameters.LearnerParameters`."""
+
+    columns: dict[Any, str] | None
+    max_cells: int
+    missing: str
+    binarize: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,13 +44,15 @@ class GivenRows:
     @classmethod
     def read(
         cls,
-        parameters: LearnerParameters,
+        parameters: CodingParameters,
         X: Any,
         X_val: Any = None,
         sample_weight: ArrayLike | None = None,
         sample_weight_val: ArrayLike | None = None,
+        *,
+        kinds: Mapping[Any, str] | None = None,
     ) -> GivenRows:
-        """Codes are found on all rows."""
+        """Codes are found on all rows. ``kinds`` of columns go before those that the parameters tell."""
         table = read_table(X, binarize=parameters.binarize)
         weight = checked_weights(sample_weight, table.n_rows, "sample_weight")
         if X_val is None:
@@ -49,13 +60,18 @@ class GivenRows:
                 raise ValueError(
                     "sample_weight_val was given without X_val; weights of held-out rows are in sample_weight"
                 )
-            book = _codebook(parameters, table, None, weight, None)
+            book = _codebook(parameters, kinds, table, None, weight, None)
             return cls(coded_rows(CodedTable(table, book), weight), None, table.format, book)
         table_val = read_table(X_val, binarize=parameters.binarize).like(table.format, table.n_columns)
         weight_val = checked_weights(sample_weight_val, table_val.n_rows, "sample_weight_val")
-        book = _codebook(parameters, table, table_val, weight, weight_val)
+        book = _codebook(parameters, kinds, table, table_val, weight, weight_val)
         train, valid = CodedTable(table, book), CodedTable(table_val, book)
         return cls(coded_rows(train, weight), coded_rows(valid, weight_val), table.format, book)
+
+    def take(self, rows: NDArray[np.intp], rows_val: NDArray[np.intp]) -> GivenRows:
+        """Some of the rows, in the same codes; to validate on, some of those that are there for that."""
+        valid = None if self.valid is None or not len(rows_val) else self.valid.take(rows_val)
+        return replace(self, train=self.train.take(rows), valid=valid)
 
     @property
     def n_columns(self) -> int:
@@ -118,18 +134,23 @@ class GivenRows:
             n = self.train.bits.n_rows
             empty = [j for j, count in enumerate(self.train.missing.column_sums()) if count == n]
             for j in empty[:3]:
-                warnings.warn(f"{self.format.label(j)} has no values: nothing can be learned about it", stacklevel=6)
+                warnings.warn(f"{self.format.label(j)} has no values: nothing can be learned about it", stacklevel=7)
         fill = self.train.common_values()
         return TrainingData(layout, self.train.filled(fill), self.valid.filled(fill), seed)
 
 
 def _codebook(
-    parameters: LearnerParameters, table: Table, table_val: Table | None, weight: Weights, weight_val: Weights
+    parameters: CodingParameters,
+    own_kinds: Mapping[Any, str] | None,
+    table: Table,
+    table_val: Table | None,
+    weight: Weights,
+    weight_val: Weights,
 ) -> Codebook:
     """What every column is, by all rows."""
     tables = [table] if table_val is None else [table, table_val]
     labels = [table.format.label(j) for j in range(table.n_columns)]
-    kinds = table.format.numbered(parameters.columns or {}, table.n_columns)
+    kinds = table.format.numbered({**(parameters.columns or {}), **(own_kinds or {})}, table.n_columns)
     binary, missing = zip(*(own.is_binary() for own in tables)) if not kinds else ((False,), (False,))
     if all(binary) and not (any(missing) and parameters.missing == "value"):
         return Codebook.of_bits(labels)

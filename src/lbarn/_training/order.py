@@ -31,7 +31,9 @@ def resolve_order(
         if order == "random":
             return np.random.default_rng([seed, 1]).permutation(n_columns)
         bits, owner = _coarse_bits(rows, layout)
-        return entropy_order(bits, owner, decreasing=order == "entropy-decreasing", seed=seed, n_jobs=n_jobs)
+        found = entropy_order(bits, owner, decreasing=order == "entropy-decreasing", seed=seed, n_jobs=n_jobs)
+        constant = np.setdiff1d(np.arange(n_columns), found)  # no entropy at all
+        return np.concatenate([found, constant] if order == "entropy-decreasing" else [constant, found])
     permutation = np.asarray(order)
     if not is_permutation(permutation, n_columns):
         raise ValueError(
@@ -56,13 +58,15 @@ def _coarse_bits(rows: TrainingRows, layout: Layout) -> tuple[PackedBits, NDArra
         for node in learned:
             parts.append((rows.cells[k] >= tree.ones_low[node]) & (rows.cells[k] < tree.ones_high[node]))
             owner.append(k)
+    if not parts:
+        parts, owner = [np.zeros(rows.n_rows, np.bool_)], [0]
     return pack(np.stack(parts, axis=1)), np.array(owner, dtype=np.intp)
 
 
 def entropy_order(
     bits: PackedBits, owner: NDArray[np.intp], *, decreasing: bool, seed: int, n_jobs: int | None
 ) -> NDArray[np.intp]:
-    """The greedy order of the paper's section 5.3.
+    """The greedy order of the paper's section 5.3, of the columns that have bits.
 
     Pick, one after the other, the column with the highest (``decreasing``) or lowest entropy given those picked: that of its bits,
     of which ``owner`` tells the column.
@@ -75,7 +79,7 @@ def entropy_order(
     half = -(-len(chosen) // 2)
     train, valid = bits.take(np.sort(chosen[:half])), bits.take(np.sort(chosen[half:]))
     state = _core.ConditionalEntropies(train.columns, train.n_rows, valid.columns, valid.n_rows, seed)
-    waiting = list(range(n_columns))
+    waiting: list[int] = np.unique(owner).tolist()
     order: list[int] = []
     jobs = effective_n_jobs(n_jobs)
     with Parallel(n_jobs=jobs, require="sharedmem") as parallel:

@@ -139,7 +139,8 @@ class TrainingRun:
         before = self.identity
         if before is None:
             raise ValueError("warm_start=True: a model from a file cannot be continued; set warm_start=False")
-        different = {name for name in identity if identity[name] != before[name]}
+        names = identity.keys() | before.keys()
+        different = {name for name in names if identity.get(name) != before.get(name)}
         if "data" in different:
             raise ValueError("warm_start=True continues on the same data; these are others: set warm_start=False")
         different -= {"max_iter", "selection", "refit", "random_state", "binarize"}
@@ -187,12 +188,18 @@ def train_run(
     parameters: NetworkParameters,
     rows: GivenRows,
     *,
+    targets: Sequence[int] | None = None,
     before: TrainingRun | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Progress = lambda: None,
 ) -> TrainingRun:
-    """Train a network on ``rows``, or continue the run ``before``, which had the same rows."""
+    """Train a network on ``rows``, or continue the run ``before``, which had the same rows.
+
+    If there are ``targets``, these columns come last and are all that is trained; every other one is on its own.
+    """
     own = identity(parameters, rows.fingerprint())
+    if targets is not None:
+        own["targets"] = repr(list(targets))
     if before is None:
         seed = int(check_random_state(parameters.random_state).randint(2**31 - 1))
     else:
@@ -207,9 +214,14 @@ def train_run(
         )
     seed = seed if store is None else store.seed
     data = rows.divided(parameters.validation_fraction, seed).filled(seed)
-    order = _order(parameters, data, store) if before is None else before.order
+    D = data.layout.n_columns
+    if targets is not None:
+        order = np.array([*(j for j in range(D) if j not in targets), *targets], dtype=np.intp)
+    else:
+        order = _order(parameters, data, store) if before is None else before.order
     data = data.in_order(order)
-    run = _trained(parameters, data, order, before, store, progress)
+    places = range(0 if targets is None else D - len(targets), D)
+    run = _trained(parameters, data, order, places, before, store, progress)
     if parameters.refit:
         run = run.refitted(data.train + data.valid, n_jobs=parameters.n_jobs)
     return replace(run, identity=own)
@@ -219,18 +231,21 @@ def _trained(
     parameters: NetworkParameters,
     data: TrainingData,
     order: NDArray[np.intp],
+    own_places: range,
     before: TrainingRun | None,
     store: Checkpoint | None,
     progress: Progress,
 ) -> TrainingRun:
-    """All conditionals, with the leaves and the learning rate asked for, found by "auto", or used before."""
+    """All conditionals, with the leaves and the learning rate asked for, found by "auto", or used before.
+
+    Those at other places of the order than ``own_places`` are not learned.
+    """
     layout, n_jobs = data.layout, parameters.n_jobs
-    D = layout.n_columns
     n_valid = float(data.valid.n_rows)
     start = None
     if before is not None:
         first = before.layout.first_node
-        start = {k: before.conditionals[first[k] : first[k + 1]] for k in range(D)}
+        start = {k: before.conditionals[first[k] : first[k + 1]] for k in own_places}
 
     def train(places: Sequence[int], how: Boosting) -> Columns:
         return train_network(places, how, data, start=start, n_jobs=n_jobs, checkpoint=store, progress=progress)
@@ -248,20 +263,21 @@ def _trained(
     if before is not None:
         kept = {"max_leaf_nodes": before.boosting.max_leaf_nodes, "learning_rate": before.boosting.learning_rate}
         how, found, chosen = boosting(parameters, **kept), before.search_results, before.leaves
-        trained = _train_chosen(chosen, D, how, train)
+        trained = _train_chosen(chosen, own_places, how, train)
     elif is_auto(parameters):
         own_leaves = parameters.max_leaf_nodes
         leaves: Sequence[int | None] = LEAF_GRID if isinstance(own_leaves, str) else (own_leaves,)
         rates = RATE_LADDER if isinstance(parameters.learning_rate, str) else (parameters.learning_rate,)
         how = boosting(parameters, max_leaf_nodes=leaves[0], learning_rate=rates[0])
         if parameters.max_leaf_nodes == "auto-each":
-            how, trained, chosen, found = search_each(D, how, LEAF_GRID, rates, judge, train)
+            how, trained, chosen, found = search_each(own_places, how, LEAF_GRID, rates, judge, train)
         else:
-            how, trained, found = search(D, how, leaves, rates, judge, train)
+            how, trained, found = search(own_places, how, leaves, rates, judge, train)
     else:
         how = boosting(parameters)
-        trained = train(range(D), how)
-    conditionals = tuple(in_sequence(trained))
+        trained = train(own_places, how)
+    alone = {k: _alone(data, k) for k in range(layout.n_columns) if k not in own_places}
+    conditionals = tuple(in_sequence(alone | trained))
     return TrainingRun(order, layout, conditionals, how, data.seed, n_valid, None, chosen, found)
 
 
@@ -283,14 +299,14 @@ def _order(parameters: NetworkParameters, data: TrainingData, checkpoint: Checkp
 
 
 def _train_chosen(
-    leaves: Mapping[int, int], D: int, how: Boosting, train: Callable[[Sequence[int], Boosting], Columns]
+    leaves: Mapping[int, int], places: range, how: Boosting, train: Callable[[Sequence[int], Boosting], Columns]
 ) -> Columns:
     """Every column with the number of leaves that was chosen for it."""
     trained: Columns = {}
     if not leaves:
-        return train(range(D), how)
+        return train(places, how)
     for J in sorted(set(leaves.values())):
-        own = [d for d in range(D) if leaves[d] == J]
+        own = [place for place in places if leaves[place] == J]
         trained |= train(own, replace(how, max_leaf_nodes=J))
     return trained
 
@@ -381,6 +397,13 @@ def _fixed_log_odds(data: TrainingData, place: int, node: int) -> float | None:
         return None
     zeros, ones = counts.sum(axis=0)
     return float(np.log((ones + 0.5) / (zeros + 0.5)))
+
+
+def _alone(data: TrainingData, place: int) -> tuple[Conditional, ...]:
+    """The conditionals of a column that is not learned: how common its values are, among all rows."""
+    first = int(data.layout.first_bit[place])
+    odds = (data.train + data.valid).node_log_odds(data.layout, place)
+    return tuple(Conditional.fixed(first + node, float(own)) for node, own in enumerate(odds))
 
 
 def _refit(

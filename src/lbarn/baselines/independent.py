@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -74,12 +75,16 @@ class IndependentBits(modelfile.SavedModel, TreeBaseline):
         """Count. A missing value (NaN) counts for neither side; ``X_val`` has nothing to choose and is ignored."""
         table = read_table(X, binarize=self.binarize)
         weight = checked_weights(sample_weight, table.n_rows, "sample_weight")
-        if weight is not None:
-            weight = weight / weight.max()  # so that no sum overflows
+        return self.fit_rows(table.format, TrainingRows(*table.pack(), weight))
+
+    def fit_rows(self, table_format: TableFormat, rows: TrainingRows) -> IndependentBits:
+        """Count in rows that have been packed."""
+        if rows.weight is not None:
+            weight = rows.weight / rows.weight.max()  # so that no sum overflows
             weight *= np.count_nonzero(weight) / weight.sum()  # as in LBARN: 1 on average
-        rows = TrainingRows(*table.pack(), weight)
-        counts = np.array([_counts(rows, d) for d in range(table.n_columns)])
-        return self.restored(table.format, fixed_point(smoothed_log_odds(counts[:, 0], counts[:, 1], 0.5)))
+            rows = replace(rows, weight=weight)
+        counts = np.array([_counts(rows, d) for d in range(rows.n_columns)])
+        return self.restored(table_format, fixed_point(smoothed_log_odds(counts[:, 0], counts[:, 1], 0.5)))
 
     def restored(self, table_format: TableFormat, log_odds: NDArray[np.int32]) -> IndependentBits:
         """Fitted with log-odds that are there already, in units of 2^-20."""

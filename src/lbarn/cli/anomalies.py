@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lbarn.cli.options import AsJson, Data, Header, Jobs, Model, whole_number
-from lbarn.cli.terminal import check_input, show, show_json
+from lbarn.cli.terminal import check_input, show_json, show_lines
 
 if TYPE_CHECKING:
     from lbarn._models.density import Density
@@ -31,7 +31,7 @@ def anomalies(
     """List the least likely rows and what is strange in them. Rows are counted from 0, without the header.
 
     \b
-    lbarn anomalies model.lbarn test.csv -n 20
+    lbarn anomalies people.lbarn others.csv -n 20
     lbarn anomalies model.lbarn test.csv --json | jq '.[].row'
     """
     check_input(model, data)
@@ -44,12 +44,18 @@ def anomalies(
         show_json([{**one._asdict(), "bits": [bit._asdict() for bit in one.bits]} for one in found])
         return
     lines = []
+    is_binary = opened.codebook_.is_binary
     for row, log_likelihood, bits in found:
         lines.append(f"row {row}  log-likelihood {log_likelihood:.2f}")
         for bit in bits:
             rate = "" if bit.base_rate is None else f", {bit.base_rate:.2%} of all rows have it"
-            lines.append(f"    {bit.column} = {bit.value}  p = {bit.probability:.2g}  ({bit.surprise:.1f} nats{rate})")
-    show("\n".join(lines))
+            if is_binary:
+                lines.append(
+                    f"    {bit.column} = {bit.value}  p = {bit.probability:.2g}  ({bit.surprise:.1f} nats{rate})"
+                )
+            else:
+                lines.append(f"    {bit.reason}  ({bit.surprise:.1f} nats{rate})")
+    show_lines(lines)
 
 
 def _least_likely(model: Density, rows: InputRows, n_rows: int, n_bits: int) -> list[Anomaly]:

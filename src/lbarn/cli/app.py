@@ -8,11 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from lbarn.cli.anomalies import anomalies
+from lbarn.cli.compare import compare
 from lbarn.cli.compress import compress, decompress
 from lbarn.cli.demo import demo
+from lbarn.cli.explore import explore
 from lbarn.cli.fit import fit
 from lbarn.cli.impute import denoise, impute
 from lbarn.cli.inspect import inspect
+from lbarn.cli.predict import predict
 from lbarn.cli.report import report
 from lbarn.cli.sample import sample
 from lbarn.cli.score import score
@@ -25,7 +28,23 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     pretty_exceptions_enable=False,
 )
-for _command in (fit, score, sample, impute, denoise, anomalies, compress, decompress, inspect, report, demo):
+_COMMANDS = (
+    fit,
+    score,
+    sample,
+    predict,
+    impute,
+    denoise,
+    anomalies,
+    compress,
+    decompress,
+    inspect,
+    report,
+    compare,
+    explore,
+    demo,
+)
+for _command in _COMMANDS:
     app.command()(_command)
 
 
@@ -34,13 +53,14 @@ def _lbarn(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
-    """Learn the joint distribution of binary variables, and use it.
+    """Learn the distribution of the rows of any table, and use it.
 
     \b
-    lbarn fit train.csv -o model.lbarn
-    lbarn score model.lbarn test.csv --mean
-    lbarn sample model.lbarn -n 1000 | lbarn score model.lbarn -
-    lbarn report model.lbarn --data test.csv -o report.html
+    lbarn fit people.csv -o people.lbarn
+    lbarn sample people.lbarn -n 1000 --given "age=30..40" -o new.csv
+    lbarn predict people.lbarn others.csv --column income
+    lbarn score people.lbarn others.csv --mean
+    lbarn report people.lbarn --data others.csv -o report.html
     """
     if version:
         from lbarn import __version__

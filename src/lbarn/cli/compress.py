@@ -74,7 +74,7 @@ def decompress(
     """
     check_input(model, data)
     check_output(out, model, data, is_table=True)
-    from lbarn.cli.data import names_of, open_model, row_bar
+    from lbarn.cli.data import open_model, output_names, row_bar
 
     opened = open_model(model, n_jobs, data)
     content = sys.stdin.buffer.read() if data == "-" else Path(data).read_bytes()
@@ -83,7 +83,7 @@ def decompress(
             rows = opened.decompress(content)
     except ValueError as error:
         raise ValueError(f"{data}: {error}") from error
-    with writing_rows(out, names_of(opened)) as output:
+    with writing_rows(out, output_names(opened)) as output:
         step = 10_000
         for start in range(0, len(rows), step):
             output.write(rows[start : start + step])

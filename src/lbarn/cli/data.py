@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from lbarn import load
 from lbarn._models.density import Density
 from lbarn._tables.files import Rows, TableFile, open_table
+from lbarn._tables.table import some
 from lbarn._training.progress import bar
 from lbarn.cli.terminal import say
 from lbarn.errors import ModelFileError, NotBinaryError, TableFileError
@@ -28,6 +30,7 @@ __all__ = [
     "names_of",
     "open_input",
     "open_model",
+    "output_names",
     "row_bar",
     "stacked",
     "tell_notes",
@@ -35,6 +38,7 @@ __all__ = [
 
 _BATCH_VALUES = 4_000_000
 _PATIENCE = 2.0  # seconds without a bar
+_ROW = re.compile(r"\((?:Input X contains NaN, )?row (\d+), counted from 0\)")
 
 
 def open_model(path: str, n_jobs: int, data: str | None = None) -> Density:
@@ -62,30 +66,73 @@ def names_of(model: Density) -> list[str] | None:
     return None if names is None else names.tolist()
 
 
-def open_input(data: str, header: bool | None, model: Density) -> TableFile:
-    """The table in a file, of which columns that the model does not know are left out."""
+def output_names(model: Density) -> list[str] | None:
+    """The same, of the columns that the model gives back."""
     names = names_of(model)
-    table = open_table(data, header=header, n_columns=model.n_features_in_, columns=names)
+    return None if names is None else [names[j] for j in model.codebook_.taken]
+
+
+def open_input(
+    data: str, header: bool | None, model: Density, *, partial: bool = False, optional: Collection[int] = ()
+) -> TableFile:
+    """The table in a file, of which columns that the model does not know are left out.
+
+    It must have all columns of the model, but for ``optional`` ones, unless ``partial``.
+    """
+    names = names_of(model)
+    table = open_table(
+        data, header=header, n_columns=model.n_features_in_, columns=names, sorts=_sorts(model, optional)
+    )
     if names is None:
         table.names = None  # columns go by position
+    elif table.names is not None:
+        _check_names(table, names, model, partial, optional)
     tell_notes(table)
     return table
 
 
+def _sorts(model: Density, optional: Collection[int]) -> dict[str | int, str]:
+    """What the columns of a text file are, by name and by number."""
+    book, labels = model.codebook_, model.table_format_.labels(model.n_features_in_)
+    sorts = dict.fromkeys(range(model.n_features_in_), "string")
+    for j, code in zip(book.taken.tolist(), book.codes):
+        if j in optional:
+            continue  # it is not looked at
+        is_text = code.plain.written or pa.types.is_string(code.plain.type) or pa.types.is_large_string(code.plain.type)
+        sorts[j] = "time" if code.plain.sort == "time" else "string" if is_text else "number"
+    by_label: dict[str | int, str] = {labels[j]: sort for j, sort in sorts.items()}
+    return by_label | dict(sorts)
+
+
+def _check_names(table: TableFile, names: list[str], model: Density, partial: bool, optional: Collection[int]) -> None:
+    assert table.names is not None
+    known = set(table.names)
+    absent = [
+        name
+        for j, name in enumerate(names)
+        if name not in known and j not in model.codebook_.left_out and j not in optional
+    ]
+    extra = table.ignored or [name for name in table.names if name not in set(names)]
+    new = f"; it has {some(extra)}, which the model does not have" if extra else ""
+    if absent and (not partial or not known & set(names)):
+        raise TableFileError(f"{table.name}: has no column {some(absent)}, which the model has{new}")
+
+
 def tell_notes(table: TableFile) -> None:
-    """How a file was read, if that needs a word."""
+    """How a file was read, if that needs a word; every note once."""
     for note in table.notes:
         say(f"lbarn: note: {note}")
+    table.notes.clear()
 
 
 class InputRows:
     """The rows of a file in batches; errors about them name the file, and the row in it."""
 
-    def __init__(self, table: TableFile, n_rows: int, done: Callable[[int], None]) -> None:
+    def __init__(self, table: TableFile, n_rows: int, done: Callable[[int], None], model: Density) -> None:
         self.table = table
         self.start = 0  # of the batch that is being looked at
         self.n_rows = 0  # that have been read
-        self._size, self._done = n_rows, done
+        self._size, self._done, self._model = n_rows, done, model
 
     def __iter__(self) -> Iterator[Rows]:
         for rows in self.table.batches(self._size):
@@ -94,9 +141,9 @@ class InputRows:
             self._done(rows.shape[0])
 
     def complete(self) -> Iterator[Rows]:
-        """The same; a missing cell is an error."""
+        """The same; a missing cell is an error, unless that is a value of the model."""
         for rows in self:
-            holes = incomplete(rows)
+            holes = incomplete(rows, self._model)
             if holes.any():
                 where = self.table.row(self.start + int(holes.argmax()))
                 raise TableFileError(
@@ -106,12 +153,25 @@ class InputRows:
 
 
 @contextmanager
-def input_rows(data: str, header: bool | None, model: Density, doing: str, most: int = 10_000) -> Iterator[InputRows]:
+def input_rows(
+    data: str,
+    header: bool | None,
+    model: Density,
+    doing: str,
+    most: int = 10_000,
+    *,
+    partial: bool = False,
+    optional: Collection[int] = (),
+) -> Iterator[InputRows]:
     """Rows for a model, with a bar for those that are done."""
-    with open_input(data, header, model) as table, row_bar(doing, table.expected_rows) as done:
-        rows = InputRows(table, batch_rows(table.n_columns, most), done)
+    with (
+        open_input(data, header, model, partial=partial, optional=optional) as table,
+        row_bar(doing, table.expected_rows) as done,
+    ):
+        rows = InputRows(table, batch_rows(table.n_columns, most), done, model)
         with about(table, rows):
             yield rows
+    tell_notes(table)
 
 
 @contextmanager
@@ -130,24 +190,32 @@ def about(table: TableFile, rows: InputRows | None = None) -> Iterator[None]:
     except NotBinaryError as error:
         where = table.row((rows.start if rows else 0) + error.row)
         raise TableFileError(
-            f"{table.name}: {error.column} holds {error.value!r} in {where}; LBARN takes 0 and 1 only: "
-            "lbarn fit --binarize sets a threshold"
+            f"{table.name}: {error.column} holds {error.value!r} in {where}; it was 0 and 1 when the model was fitted"
         ) from error
     except TableFileError:
         raise  # it names its file
     except ValueError as error:
-        raise TableFileError(f"{table.name}: {error}") from error
+        start = rows.start if rows else 0
+        text = _ROW.sub(lambda found: f"in {table.row(start + int(found[1]))}", str(error))
+        raise TableFileError(f"{table.name}: {text}") from error
 
 
-def incomplete(rows: Rows) -> NDArray[np.bool_]:
-    """Which rows have missing cells."""
+def incomplete(rows: Rows, model: Density) -> NDArray[np.bool_]:
+    """Which rows have missing cells that are no values of the model."""
     if sp.issparse(rows):
         return np.isnan(np.asarray(abs(rows).sum(axis=1), float)).ravel()
+    book = model.codebook_
+    known = {*book.left_out, *(int(j) for j, code in zip(book.taken, book.codes) if code.missing)}
     if isinstance(rows, np.ndarray):
-        return np.asarray(np.isnan(rows).any(axis=1)) if rows.dtype.kind == "f" else np.zeros(len(rows), bool)
+        if rows.dtype.kind != "f":
+            return np.zeros(len(rows), bool)
+        needed = [j for j in range(rows.shape[1]) if j not in known]
+        return np.asarray(np.isnan(rows[:, needed]).any(axis=1))
+    names = names_of(model)
+    labels = {str(j) if names is None else names[j] for j in known}
     found = np.zeros(rows.num_rows, bool)
-    for column in rows.columns:
-        if column.null_count or pa.types.is_floating(column.type):
+    for label, column in zip(rows.schema.names, rows.columns):
+        if label not in labels and (column.null_count or pa.types.is_floating(column.type)):
             found |= pc.is_null(column, nan_is_null=True).to_numpy()
     return found
 

@@ -3,33 +3,42 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from lbarn.cli.options import Answers, Data, Draws, Header, Jobs, Model, Particles, Rows, Seed
+from lbarn.cli.options import Data, Draws, Header, Jobs, Model, Particles, Rows, Seed
 from lbarn.cli.terminal import check_input, check_output, say, writing_rows
+
+if TYPE_CHECKING:
+    from lbarn._models.density import Density
 
 __all__ = ["denoise", "impute"]
 
-_ANSWER = typer.Option(help="A draw, the more probable value, or the probability of a 1.")
+_BIT = typer.Option(help="A draw, the more probable value, or the probability of a 1.")
+_VALUE = typer.Option(
+    help="A draw; the likeliest value; the mean or median of numbers (of others the likeliest value); or probabilities, a line for "
+    "each possible value of each empty cell (of a table of 0 and 1: the probability of a 1)."
+)
 
 
 def impute(
     model: Model,
     data: Data,
     out: Rows = None,
-    output: Annotated[Answers, _ANSWER] = "sample",
+    output: Annotated[Literal["sample", "mode", "mean", "median", "probability"], _VALUE] = "sample",
     n_draws: Draws = 1,
     n_particles: Particles = 1000,
     random_state: Seed = None,
     n_jobs: Jobs = -1,
     header: Header = None,
 ) -> None:
-    """Fill the missing cells (empty, NA, ?) of every row.
+    """Fill the empty cells of every row.
 
     \b
-    lbarn impute model.lbarn holes.csv -o filled.csv
+    lbarn impute people.lbarn holes.csv -o filled.csv
+    lbarn impute people.lbarn holes.csv --output median -o filled.csv
     lbarn impute model.lbarn holes.csv --output probability > probabilities.csv
     """
     _condition(model, data, out, header, n_jobs, random_state, output=output, n_draws=n_draws, n_particles=n_particles)
@@ -40,7 +49,7 @@ def denoise(
     data: Data,
     flip: Annotated[float, typer.Option(help="The probability that a value was flipped.", show_default=False)],
     out: Rows = None,
-    output: Annotated[Answers, _ANSWER] = "mode",
+    output: Annotated[Literal["sample", "mode", "probability"], _BIT] = "mode",
     n_draws: Draws = 1,
     n_particles: Particles = 1000,
     random_state: Seed = None,
@@ -67,19 +76,66 @@ def _condition(
     check_output(out, model, data, is_table=True)
     import numpy as np
 
-    from lbarn.cli.data import input_rows, names_of, open_model
+    from lbarn.cli.data import input_rows, open_model, output_names
 
     opened, seed = open_model(model, n_jobs, data), np.random.RandomState(random_state)
+    is_binary = opened.codebook_.is_binary and not opened.codebook_.left_out
     answer, doing = (opened.denoise, "denoising") if "flip" in how else (opened.impute, "imputing")
+    is_long = how["output"] == "probability" and not is_binary
     methods: Counter[str] = Counter()
     least = np.inf
-    with input_rows(data, header, opened, doing, most=1000) as rows, writing_rows(out, names_of(opened)) as output:
+    with (
+        input_rows(data, header, opened, doing, most=1000) as rows,
+        writing_rows(out, list(_LONG) if is_long else output_names(opened)) as output,
+    ):
         for batch in rows:
             filled, diagnostics = answer(batch, random_state=seed, return_diagnostics=True, **how)
-            if how["n_draws"] > 1:  # the draws of a row one after the other
-                filled = filled.swapaxes(0, 1).reshape(-1, filled.shape[2])
-            output.write(filled)
+            for part in _long(opened, batch, filled, rows.start) if is_long else _whole(filled, how["n_draws"]):
+                output.write(part)
             methods.update(diagnostics["method"].tolist())
             least = min(least, float(diagnostics["effective_sample_size"].min()))
     line = "rows: " + ", ".join(f"{count:,} {kind}" for kind, count in sorted(methods.items()))
     say(line if np.isinf(least) else f"{line}; effective sample size at least {least:,.0f}")
+
+
+def _whole(filled: Any, n_draws: int) -> Iterator[Any]:
+    """Rows, the draws of one after the other."""
+    if n_draws == 1:
+        yield filled
+    elif isinstance(filled, list):
+        import numpy as np
+        import pyarrow as pa
+
+        from lbarn._tables.table import take_rows
+
+        n_rows = len(filled[0])
+        order = np.arange(n_rows * n_draws).reshape(n_draws, n_rows).T.ravel()
+        joined = pa.concat_tables(filled) if isinstance(filled[0], pa.Table) else np.concatenate(filled)
+        yield take_rows(joined, order)
+    else:
+        yield filled.swapaxes(0, 1).reshape(-1, filled.shape[2])
+
+
+_LONG = ("row", "column", "value", "probability")
+
+
+def _long(model: Density, batch: Any, found: dict[Any, Any], start: int) -> Iterator[Any]:
+    """The values that empty cells may have: a line for each of them."""
+    import numpy as np
+    import pyarrow as pa
+
+    from lbarn._tables.table import read_like
+
+    labels = list(model.table_format_.labels(model.n_features_in_))
+    table = read_like(batch, model.table_format_, model.n_features_in_, optional=model.codebook_.left_out)
+    for label, chances in found.items():
+        empty = np.flatnonzero(table.column(labels.index(label)).missing)
+        levels = [str(level) for level in model.conditional(batch[:1], label).levels]
+        n = len(levels)
+        columns = [
+            pa.array(np.repeat(empty + start, n)),
+            pa.array([str(label)] * (n * len(empty)), pa.string()),
+            pa.array(levels * len(empty), pa.string()),
+            pa.array(chances[empty].ravel()),
+        ]
+        yield pa.table(columns, names=list(_LONG))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from lbarn.cli.options import AsJson, Model, whole_number
-from lbarn.cli.terminal import check_input, show, show_json
+from lbarn.cli.terminal import check_input, show_json, show_lines
 
 __all__ = ["inspect"]
 
@@ -17,7 +18,7 @@ def inspect(
     model: Model,
     column: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Show this column's conditional; a name or a number.", show_default=False),
+        typer.Option(metavar="NAME", help="Show this column; a name or a number.", show_default=False),
     ] = None,
     n_predictors: Annotated[
         int,
@@ -30,11 +31,11 @@ def inspect(
     ] = 3,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is in a model, or in one of its columns.
+    """Show what is in a model, or how one of its columns is distributed and what it depends on.
 
     \b
-    lbarn inspect model.lbarn
-    lbarn inspect model.lbarn --column age --n-trees 1
+    lbarn inspect people.lbarn
+    lbarn inspect people.lbarn --column age --n-trees 1
     """
     check_input(model)
     import lbarn
@@ -43,11 +44,20 @@ def inspect(
     opened = lbarn.load(model)
     if column is None:
         found = {"file": model, "bytes": Path(model).stat().st_size, **inspection.describe(opened)}
-        lines = inspection.lines
+        lines = [*inspection.lines(found), *_columns(opened)]
     else:
         found = inspection.describe_column(opened, column, n_predictors=n_predictors, n_trees=n_trees)
-        lines = inspection.column_lines
+        lines = list(inspection.column_lines(found))
     if as_json:
         show_json(found)
     else:
-        show("\n".join(lines(found)))
+        show_lines(lines)
+
+
+def _columns(model: Any) -> Iterator[str]:
+    """What the columns are, unless all are 0 and 1."""
+    from lbarn._models.density import RowModel
+
+    if isinstance(model, RowModel) and not (model.codebook_.is_binary and not model.codebook_.left_out):
+        yield "columns"
+        yield from (f"    {line}" for line in model.columns_.lines())

@@ -13,7 +13,6 @@ import typer
 from lbarn.parameters import Parameters, Range
 
 __all__ = [
-    "Answers",
     "AsJson",
     "Data",
     "Draws",
@@ -87,7 +86,7 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A table of 0 and 1: .csv, .tsv or .txt (also with .gz), .parquet, .npy, .npz, .libsvm, dataset:NAME, or - for "
+        help="A table: .csv, .tsv or .txt (also with .gz), .parquet, .npy, .npz, .libsvm, dataset:NAME, or - for "
         "CSV from standard input.",
         show_default=False,
     ),
@@ -138,7 +137,6 @@ Draws = Annotated[
         "--n-draws", metavar="INT", parser=whole_number(1), help="Draws per row: as many rows, one after the other."
     ),
 ]
-Answers = Literal["sample", "mode", "probability"]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

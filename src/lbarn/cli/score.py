@@ -34,10 +34,10 @@ def score(
 ) -> None:
     """Print the log-likelihood of every row, in nats.
 
-    If cells are missing, it is that of those that are there.
+    An empty cell is a value like others if the model has learned from such; otherwise the score is that of the cells that are there.
 
     \b
-    lbarn score model.lbarn test.csv --mean
+    lbarn score people.lbarn others.csv --mean
     lbarn score model.lbarn test.csv > scores.txt
     lbarn score model.lbarn test.csv --json | jq .mean
     """
@@ -52,7 +52,7 @@ def score(
             scores = opened.score_samples(batch)
             write(scores)
             total.add(scores)
-            has_gaps = has_gaps or bool(incomplete(batch).any())
+            has_gaps = has_gaps or bool(incomplete(batch, opened).any())
     error = total.standard_error()
     if as_json:
         summary = json.dumps({"rows": total.n, "mean": total.mean, "standard_error": error})

@@ -7,7 +7,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -23,7 +23,9 @@ __all__ = [
     "show",
     "show_bytes",
     "show_json",
+    "show_lines",
     "standard_output",
+    "tell",
     "writing",
     "writing_rows",
 ]
@@ -43,9 +45,22 @@ def say(text: str) -> None:
     print(line.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
 
 
+def tell(lines: Sequence[str]) -> None:
+    """Lines to standard error, of text that may have line breaks of its own: these are escaped."""
+    encoding = sys.stderr.encoding or "utf-8"
+    for line in lines:
+        text = printable(line).replace("\n", "\\n")
+        print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
+
+
 def show(text: str) -> None:
     """A result, to standard output; what the terminal cannot show is escaped."""
     show_bytes(f"{printable(text)}\n".encode(sys.stdout.encoding, "backslashreplace"))
+
+
+def show_lines(lines: Iterable[str]) -> None:
+    """A result line by line, whatever line breaks are in them."""
+    show("\n".join(line.replace("\n", "\\n") for line in lines))
 
 
 def show_json(value: Any) -> None:
@@ -121,9 +136,8 @@ def writing_rows(out: str | None, names: Sequence[str] | None) -> Iterator[Table
     """Where rows go: a file, or standard output as CSV."""
     from lbarn._tables.output import csv_to, writing_table
 
-    if out is None and names is not None and sys.stdout.isatty():
-        names = [printable(name) for name in names]
-    with writing(out), csv_to(standard_output(), names) if out is None else writing_table(out, names) as output:
+    shown = printable if sys.stdout.isatty() else None
+    with writing(out), csv_to(standard_output(), names, shown) if out is None else writing_table(out, names) as output:
         yield output
 
 

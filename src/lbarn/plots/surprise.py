@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from lbarn._models.density import Density
-from lbarn._tables.table import take_rows
-from lbarn.plots.columns import checked_bits, checked_shape, column_names, shortened
+from lbarn._tables.table import read_table, take_rows
+from lbarn.plots.columns import checked_bits, checked_shape, column_names, shortened, shown_row
 from lbarn.plots.display import Display, bars_size, bit_colours, draw_bars, draw_map, map_size
 from lbarn.plots.numbers import number
 
@@ -24,9 +25,9 @@ __all__ = ["SurpriseDisplay"]
 
 @dataclass
 class SurpriseDisplay(Display):
-    """−log p of every bit of a row, given those before it in the order.
+    """−log p of every value of a row, given those before it in the order.
 
-    An image if the columns are pixels, with the row itself beside it; otherwise bars, the most surprising bits first.
+    An image if the columns are pixels, with the row itself beside it; otherwise bars, the most surprising values first.
 
     Examples
     --------
@@ -37,7 +38,7 @@ class SurpriseDisplay(Display):
     array([1.2 , 0.11])
     """
 
-    bits: NDArray[np.bool_]
+    bits: NDArray[Any]  # or the values of a row of any table
     surprise: NDArray[np.float64]
     names: list[str]
     n_shown: int = 10
@@ -60,25 +61,31 @@ class SurpriseDisplay(Display):
         Parameters
         ----------
         model : fitted network or ensemble
-        X : table of 0 and 1
+        X : table
         row : int, default=0
             Its number in ``X``.
         n_shown : int, default=10
             Bars, if there is no shape.
         shape : (rows, columns) of an image, optional
         """
-        bits = checked_bits(model, X)
-        pixels = checked_shape(shape, bits.shape[1])
-        if not 0 <= row < len(bits):
-            raise ValueError(f"X has no row {row}; it has {len(bits)}, 0 to {len(bits) - 1}")
+        check_is_fitted(model)
+        n_rows = read_table(X).n_rows
+        if not 0 <= row < n_rows:
+            raise ValueError(f"X has no row {row}; it has {n_rows}, 0 to {n_rows - 1}")
         chosen = take_rows(X, np.array([row]))
+        if model.codebook_.is_binary or shape is not None:
+            values: NDArray[Any] = checked_bits(model, chosen)[0]
+        else:
+            values = shown_row(model, chosen)
+        pixels = checked_shape(shape, len(values))
         surprise, score = model.surprise(chosen)[0], float(model.score_samples(chosen)[0])
-        return cls(bits[row], surprise, column_names(model, pixels), n_shown, pixels, score).plot(ax)
+        return cls(values, surprise, column_names(model, pixels), n_shown, pixels, score).plot(ax)
 
     def _draw(self, ax: Axes) -> None:
         if self.shape is None:
             shown = np.argsort(-self.surprise, kind="stable")[: self.n_shown]
-            labels = [f"{shortened(self.names[j])} = {int(self.bits[j])}" for j in shown]
+            values = [int(value) if isinstance(value, np.bool_) else value for value in self.bits]
+            labels = [f"{shortened(self.names[j])} = {shortened(str(values[j]))}" for j in shown]
             draw_bars(ax, labels, self.surprise[shown], "surprise, nats")
         else:
             draw_map(ax, self.surprise, self.shape, "surprise, nats")

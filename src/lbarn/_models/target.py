@@ -1,0 +1,114 @@
+"""P(y | x): a network whose last column is what is to be predicted, and all that is trained."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lbarn._engine.codetree import UNKNOWN
+from lbarn._models.ensemble import LBARNEnsemble
+from lbarn._models.lbarn import LBARN
+from lbarn._models.predicted import ConditionalDistribution
+from lbarn._tables.coded import CodedTable
+from lbarn._tables.codes import ColumnCode
+from lbarn._tables.column import Column
+from lbarn._tables.table import Label, Table, TableFormat, read_like
+from lbarn._training.data import GivenRows
+from lbarn.errors import ModelFileError
+
+__all__ = ["Target", "TargetNetwork", "named_target"]
+
+Weights = NDArray[np.float64] | None
+
+
+@dataclass(frozen=True)
+class Target:
+    """The column that is to be predicted: how it is called, and what it is."""
+
+    name: Label
+    kind: str | None  # as detected if None
+    dtype: str
+
+    def after(self, table: Table, values: Column) -> Table:
+        """A table with these values as its last column."""
+        return table.with_last(self.name, values, self.dtype)
+
+
+def named_target(y: Any, table: Table) -> Label:
+    """What the column is called: as ``y`` is, if no other column has that name; where columns have no names, by its number."""
+    if table.format.names is None:
+        return table.n_columns
+    name = getattr(y, "name", None)
+    if not isinstance(name, str) or not name:
+        name = "y"
+    while name in table.format.names:
+        name += "_"
+    return name
+
+
+@dataclass(frozen=True, eq=False)
+class TargetNetwork:
+    """A fitted density of x and y, in which y is last and each column of x is on its own."""
+
+    model: LBARN | LBARNEnsemble
+
+    @classmethod
+    def fit(
+        cls,
+        model: LBARN | LBARNEnsemble,
+        target: Target,
+        train: tuple[Table, Column, Weights],
+        valid: tuple[Table, Column] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> TargetNetwork:
+        """Fit ``model`` itself, on (x, y, weights)."""
+        kinds = None if target.kind is None else {target.name: target.kind}
+        X, y, weight = train
+        joined_val = None if valid is None else target.after(*valid)
+        rows = GivenRows.read(model.validated(), target.after(X, y), joined_val, weight, kinds=kinds)
+        model.fit_rows(rows, targets=[rows.n_columns - 1], checkpoint=checkpoint)
+        return cls(model)
+
+    @classmethod
+    def checked(cls, model: object) -> TargetNetwork:
+        """Of a model from a file, in which the last column may not be last in the order."""
+        if not isinstance(model, (LBARN, LBARNEnsemble)):
+            raise ModelFileError(f"a {type(model).__name__} is no network with a column to predict")
+        members = model.members_ if isinstance(model, LBARNEnsemble) else [model]
+        last = model.codebook_.n_columns - 1
+        if last + len(model.codebook_.left_out) in model.codebook_.left_out or any(
+            member.order_[-1] != last for member in members
+        ):
+            raise ModelFileError("the column to predict is not the last one")
+        return cls(model)
+
+    @property
+    def code(self) -> ColumnCode:
+        """Of y."""
+        return self.model.codebook_.codes[-1]
+
+    @property
+    def n_features(self) -> int:
+        return self.model.n_features_in_ - 1
+
+    @property
+    def format(self) -> TableFormat:
+        """Of x."""
+        return self.model.table_format_.without_last()
+
+    def conditional(self, X: Any) -> ConditionalDistribution:
+        """The distribution of y in every row. A value that is not known reads as its column's most common one."""
+        model, book = self.model, self.model.codebook_
+        table = read_like(X, self.format, self.n_features, binarize=model.binarize, optional=book.left_out)
+        y = self.code.plain.take(np.zeros(0, np.intp)).blank(table.n_rows)
+        joined = table.with_last(model.table_format_.labels(model.n_features_in_)[-1], y, "object")
+        common = np.array([int(code.mass.argmax()) for code in book.codes], np.uint16)
+        parts = []
+        for chunk in CodedTable(joined, book).without(book.n_columns - 1).chunks():
+            cells = np.where(chunk.cells == UNKNOWN, common, chunk.cells)
+            parts.append(np.exp(model.distribution.last_column(cells, model.n_jobs)))
+        return ConditionalDistribution(self.code, np.concatenate(parts), model.table_format_, model.n_features_in_ - 1)

@@ -1,0 +1,209 @@
+"""Cells of text as values: numbers however they are written, true and false, or strings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = [
+    "MISSING",
+    "Detected",
+    "Mixed",
+    "NotANumberError",
+    "as_numbers",
+    "as_strings",
+    "as_times",
+    "compacted",
+    "detected",
+]
+
+# Words for a missing value, in any case, where numbers or dates are expected
+MISSING = ("", "?", "na", "n/a", "#n/a", "<na>", "nan", "null", "none")
+_MISSING_STRINGS = ("", "NA")  # where strings are expected
+_WORDS = {"true": "1", "false": "0"}
+_LEADING_ZERO = r"^[+-]?0\d"
+_DATE = r"^\d{4}-\d\d-\d\d([ t]\d\d:\d\d(:\d\d(\.\d+)?)?)?$"
+
+# numbers with separators of thousands, or with a decimal comma
+_GROUPED_BY_COMMAS = r"^[+-]?\d{1,3}(,\d{3})+(\.\d+)?$"
+_SURELY_GROUPED_BY_COMMAS = r"^[+-]?\d{1,3}(,\d{3})+(,\d{3}|\.\d+)$"
+_GROUPED_BY_POINTS = r"^[+-]?\d{1,3}(\.\d{3})+,\d+$"
+_DECIMAL_COMMA = r"^[+-]?\d*,\d+(e[+-]?\d+)?$"
+
+
+class NotANumberError(Exception):
+    """A cell of a column of numbers is something else."""
+
+    def __init__(self, row: int, cell: str) -> None:
+        super().__init__(cell)
+        self.row, self.cell = row, cell
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A column with numbers in most of its cells, but not in all: the first other one, and how many there are.
+
+    If ``comma`` is a cell, the column has decimal points and decimal commas.
+    """
+
+    row: int
+    cell: str
+    n_others: int
+    comma: str | None = None
+
+
+@dataclass(frozen=True)
+class Detected:
+    """A whole column: booleans, which stand for 0 and 1 if they are ``digits``, numbers or strings."""
+
+    values: pa.Array
+    digits: bool = False
+    mixed: Mixed | None = None
+
+
+def as_strings(cells: pa.Array) -> pa.Array:
+    """The cells as they are; those that are empty or NA are missing."""
+    return pc.if_else(pc.is_in(cells, pa.array(_MISSING_STRINGS)), None, cells)
+
+
+def as_times(cells: pa.Array) -> pa.Array:
+    """Cells of dates, as strings."""
+    return pc.if_else(pc.is_in(_words(cells), pa.array(MISSING)), None, cells)
+
+
+def as_numbers(cells: pa.Array, delimiter: str) -> pa.Array:
+    """uint8 where a byte will do, else int64 or float64; the same column may have other types in other batches."""
+    try:
+        return cells.cast(pa.uint8())
+    except pa.ArrowInvalid:
+        pass
+    numbers = _numbers(_without_missing(cells), cells, delimiter)
+    try:
+        return numbers.cast(pa.uint8())
+    except pa.ArrowInvalid:  # with a fraction, negative, or large
+        return numbers
+
+
+def compacted(cells: pa.Array) -> pa.Array:
+    """Cells of 0 and 1 as booleans and other whole numbers as such, if the cells can be had back from these; else as they are."""
+    try:
+        small = cells.cast(pa.uint8())
+    except pa.ArrowInvalid:
+        pass
+    else:
+        if _n_bytes(cells) == len(cells) - cells.null_count and not (pc.max(small).as_py() or 0) > 1:
+            return small.cast(pa.bool_())
+    try:
+        whole = cells.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return cells
+    return whole if whole.cast(pa.string()).equals(cells) else cells
+
+
+def _n_bytes(cells: pa.Array) -> int:
+    return pc.sum(pc.binary_length(cells)).as_py() or 0
+
+
+def detected(pieces: Sequence[pa.Array], delimiter: str) -> Detected:
+    """What a column is of which ``pieces`` are compacted cells."""
+    types = {piece.type for piece in pieces}
+    if types == {pa.bool_()}:
+        return Detected(pa.concat_arrays(pieces), digits=True)
+    if pa.string() not in types:
+        return Detected(pa.concat_arrays([_whole(piece) for piece in pieces]))
+    cells = pa.concat_arrays([_as_written(piece) for piece in pieces])
+    words = _without_missing(cells)
+    n_there = len(words) - words.null_count
+    if n_there == 0:
+        return Detected(pa.nulls(len(cells), pa.float64()))
+    if _all(pc.is_in(words, pa.array([*_WORDS, None], pa.string()))):
+        return Detected(pc.equal(words, "true"))
+    if _any(pc.match_substring_regex(words, _LEADING_ZERO)):  # 007 is the name of something
+        return Detected(as_strings(cells))
+    if _all(pc.match_substring_regex(words, _DATE)):
+        return Detected(as_times(cells))
+    try:
+        return Detected(_numbers(words, cells, delimiter))
+    except NotANumberError as error:
+        plain, contradicting = _plain(words, delimiter)
+        n_others = n_there - (pc.sum(_casts(plain)).as_py() or 0)
+        mixed = None
+        if contradicting is not None:
+            comma = pc.index(pc.match_substring_regex(words, _DECIMAL_COMMA), True).as_py()
+            mixed = Mixed(error.row, error.cell, n_others, cells[comma].as_py())
+        elif 2 * n_others < n_there:
+            mixed = Mixed(error.row, error.cell, n_others)
+        return Detected(as_strings(cells), mixed=mixed)
+
+
+def _whole(piece: pa.Array) -> pa.Array:
+    return piece.cast(pa.uint8()).cast(pa.int64()) if piece.type == pa.bool_() else piece
+
+
+def _as_written(piece: pa.Array) -> pa.Array:
+    return piece if piece.type == pa.string() else _whole(piece).cast(pa.string())
+
+
+def _words(cells: pa.Array) -> pa.Array:
+    return pc.ascii_lower(pc.ascii_trim_whitespace(cells))
+
+
+def _without_missing(cells: pa.Array) -> pa.Array:
+    words = _words(cells)
+    return pc.if_else(pc.is_in(words, pa.array(MISSING)), None, words)
+
+
+def _all(found: pa.Array) -> bool:
+    return bool(pc.all(found).as_py())
+
+
+def _any(found: pa.Array) -> bool:
+    return bool(pc.any(found).as_py())
+
+
+def _numbers(words: pa.Array, cells: pa.Array, delimiter: str) -> pa.Array:
+    """Words as int64 or float64; the first that is no number is an error."""
+    for word, digit in _WORDS.items():
+        words = pc.if_else(pc.equal(words, word), digit, words)
+    plain, wrong = _plain(words, delimiter)
+    if wrong is None:
+        for kind in (pa.int64(), pa.float64()):
+            try:
+                return plain.cast(kind)
+            except pa.ArrowInvalid:
+                pass
+        wrong = pc.invert(_casts(plain))
+    row = pc.index(wrong, True).as_py()
+    raise NotANumberError(row, cells[row].as_py())
+
+
+def _plain(words: pa.Array, delimiter: str) -> tuple[pa.Array, pa.Array | None]:
+    """Words without separators of thousands and with decimal points; and which of them contradict the others, if any do."""
+    if not _any(pc.match_substring(words, ",")):
+        return words, None
+    if delimiter == ",":  # cells in quotes: 1,234.5, or else a decimal comma
+        grouped = pc.match_substring_regex(words, _GROUPED_BY_COMMAS)
+        decimal = pc.and_(pc.match_substring_regex(words, _DECIMAL_COMMA), pc.invert(grouped))
+        other = grouped
+        words = pc.if_else(grouped, pc.replace_substring(words, ",", ""), words)
+    else:
+        grouped = pc.match_substring_regex(words, _SURELY_GROUPED_BY_COMMAS)
+        words = pc.if_else(grouped, pc.replace_substring(words, ",", ""), words)
+        by_points = pc.match_substring_regex(words, _GROUPED_BY_POINTS)
+        words = pc.if_else(by_points, pc.replace_substring(words, ".", ""), words)
+        decimal = pc.match_substring_regex(words, _DECIMAL_COMMA)
+        other = pc.match_substring(words, ".")
+    if _any(decimal):
+        if _any(other):  # 1.234 beside 0,5 is one number or another
+            return words, other
+        words = pc.if_else(decimal, pc.replace_substring(words, ",", "."), words)
+    return words, None
+
+
+def _casts(words: pa.Array) -> pa.Array:
+    """Which words are numbers; null for those that are missing."""
+    looks = pc.match_substring_regex(words, r"^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$|^[+-]?inf(inity)?$")
+    return pc.if_else(pc.is_null(words), None, looks)

@@ -1,0 +1,76 @@
+"""How good a fit is, in numbers and in words: the model on held-out rows, beside columns that know nothing of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lbarn import LBARN, LBARNEnsemble
+from lbarn._network.mixture import Mixture
+from lbarn._network.network import Network
+from lbarn._training.data import GivenRows
+from lbarn.baselines import IndependentColumns
+from lbarn.cli.trainingdata import Floats, TrainingTables
+
+__all__ = ["Quality", "judged"]
+
+_NOTHING = 0.02  # nats
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Mean log-likelihood of held-out rows, in nats."""
+
+    n_rows: int
+    model: float
+    independent: float
+
+    def lines(self) -> Iterator[str]:
+        gain = self.model - self.independent
+        numbers = f"{self.model:.2f} nats per held-out row; independent columns {self.independent:.2f}"
+        if gain < _NOTHING:
+            yield f"{numbers}: the columns tell nothing about each other that could be learned from these rows"
+            return
+        yield f"{numbers}: the model explains {gain:.2f} nats"
+        times = np.exp(min(gain, 700.0))
+        if times < 1.5:
+            yield "(the columns hardly depend on each other, as far as these rows tell)"
+            return
+        factor = f"{times:.1f}" if times < 10 else f"{times:,.0f}" if times < 1e6 else f"{times:.0e}"
+        yield f"(a typical new row is {factor} times as likely as it would be if no column depended on another)"
+
+
+def judged(model: LBARN | LBARNEnsemble, given: GivenRows, tables: TrainingTables) -> Quality:
+    """By leaves that have not been renewed on the held-out rows."""
+    chunks, weights = tables.held_out(model.codebook_, model, model.seed_)
+    members = model.members_ if isinstance(model, LBARNEnsemble) else [model]
+    networks = tuple(_before_refit(member) for member in members)
+    mixture = Mixture(networks, model.weights_ if isinstance(model, LBARNEnsemble) else np.ones(1))
+    divided = given.divided(model.validation_fraction, model.seed_)
+    columns = IndependentColumns(n_jobs=model.n_jobs).fit_rows(replace(divided, valid=None)).distribution
+    log_p, alone, inside, has_gaps = [], [], [], False
+    for chunk in chunks:
+        surprise = columns.surprise(chunk.cells, model.n_jobs)
+        if chunk.unknown is not None:
+            surprise[chunk.unknown] = 0.0
+            has_gaps = True
+        inside.append(np.zeros(len(chunk)) + chunk.log_inside)
+        alone.append(inside[-1] - surprise.sum(axis=1))
+        log_p.append(inside[-1] + (0.0 if has_gaps else mixture.log_likelihood(chunk.cells, model.n_jobs)))
+
+    def mean(parts: list[Floats]) -> float:
+        return float(np.average(np.concatenate(parts), weights=weights))
+
+    if has_gaps:  # as training saw them; a mixture is at least as good as its members are on average
+        curves = [member.run_.log_likelihood([len(own) for own in member.network_.trees]) for member in members]
+        nats = mean(inside) + float(np.mean([curve[1] for curve in curves if curve is not None]))
+    else:
+        nats = mean(log_p)
+    return Quality(sum(map(len, alone)), nats, mean(alone))
+
+
+def _before_refit(member: LBARN) -> Network:
+    counts = np.array([len(own) for own in member.network_.trees], dtype=np.intp)
+    return member.run_.network(counts, renewed=False)
