@@ -19,6 +19,7 @@ _FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --hide-scrollbars --remote-debugging-pipe"
 )
+_KEYS = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowLeft": 37, "ArrowRight": 39, "Home": 36, "End": 35}
 
 
 class Browser:
@@ -78,6 +79,52 @@ class Browser:
     def evaluate(self, expression: str) -> Any:
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         return answer["result"].get("value")
+
+    def until(self, expression: str) -> None:
+        """Wait until that is so."""
+        poll = f"const clock = setInterval(() => {{ if ({expression}) {{ clearInterval(clock); clearTimeout(end); done(true); }} }}, 20)"
+        end = f"const end = setTimeout(() => {{ clearInterval(clock); done(false); }}, {500 * _PATIENCE})"
+        assert self.evaluate(f"new Promise((done) => {{ {poll}; {end}; }})"), f"never: {expression}"
+
+    def center(self, selector: str) -> tuple[float, float]:
+        """Of an element, which is scrolled into view."""
+        x, y = self.evaluate(
+            f"""(() => {{
+                const element = document.querySelector({json.dumps(selector)});
+                element.scrollIntoView({{block: "center", behavior: "instant"}});
+                const box = element.getBoundingClientRect();
+                return [box.x + box.width / 2, box.y + box.height / 2];
+            }})()"""
+        )
+        return x, y
+
+    def click(self, selector: str) -> None:
+        """With a mouse."""
+        self.drag(selector, selector)
+
+    def drag(self, selector: str, to: str) -> None:
+        """From one element to another, which are both in view then."""
+        x, y = self.center(selector)
+        self._mouse("mousePressed", x, y)
+        if to != selector:
+            self._mouse("mouseMoved", *self.center(to))
+        self._mouse("mouseReleased", *self.center(to))
+
+    def _mouse(self, kind: str, x: float, y: float) -> None:
+        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
+
+    def press(self, key: str, *, shift: bool = False) -> None:
+        """A key, for the element that has the focus."""
+        event: dict[str, Any] = {"key": key, "code": key, "modifiers": 8 if shift else 0}
+        event["windowsVirtualKeyCode"] = _KEYS.get(key, 0)
+        if key == "Enter":
+            event["text"] = "\r"
+        self.call("Input.dispatchKeyEvent", type="keyDown", **event)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **event)
+
+    def type(self, text: str) -> None:
+        """Into the element that has the focus."""
+        self.call("Input.insertText", text=text)
 
     def screenshot(self, path: Path) -> None:
         height = self.evaluate("document.documentElement.scrollHeight")

@@ -204,11 +204,11 @@ def test_given_may_be_a_dict_or_a_table_of_some_columns() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"z": 1}, r"the model has no column 'z'; its columns are 'a', 'b'"),
+        ({"z": 1}, r"given: there is no column 'z'; the columns are 'a', 'b'"),
         (pd.DataFrame({"a": [1], "z": [0]}), r"the model has no column 'z'"),
         (pd.DataFrame({"y": [1], "z": [0]}), r"has no column 'a'"),
         ({"a": [0, 1], "b": [0, 1, 1]}, "different lengths: 2, 3"),
-        ({"a": "yes"}, r"column 'a' is 'yes'; LBARN takes 0 and 1"),
+        ({"a": "yes"}, r"column 0 \('a'\) holds 'yes'"),
         ({"b": 2}, r"column 1 \('b'\) holds 2"),
     ],
     ids=str,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import lbarn
 from conftest import chosen_path
 from lbarn import CompressedDataError, LBARNEnsemble, _core
-from lbarn._engine.bits import MAX_ROWS, pack
+from lbarn._engine.bits import MAX_ROWS
 from lbarn._network import codec
 from lbarn._network.bitsback import MixtureCodec
 from mutations import mutate_bytes
@@ -136,7 +136,7 @@ def test_the_posterior_is_that_of_bayes(model: LBARNEnsemble) -> None:
     joint = np.stack(each, axis=1) + np.log(mixture.weights)
     expected = np.exp(joint - joint.max(axis=1, keepdims=True))
     expected /= expected.sum(axis=1, keepdims=True)
-    ranked, weights = model.distribution.codec().posterior(pack(TEST))
+    ranked, weights = model.distribution.codec().posterior(TEST)
     assert (weights.sum(axis=1) == 2**24).all()
     assert (np.diff(weights, axis=1) <= 0).all()
     np.testing.assert_allclose(weights / 2**24, np.take_along_axis(expected, ranked, axis=1), atol=1e-5)

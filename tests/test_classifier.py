@@ -89,7 +89,7 @@ def test_it_clones_its_estimator_which_stays_unfitted() -> None:
 
 
 def test_without_an_estimator_networks_are_regularized() -> None:
-    assert LBARNClassifier().get_params() == {"estimator": None}
+    assert LBARNClassifier().get_params() == {"estimator": None, "method": "generative"}
     expected = LBARN(l2_regularization=3.0).get_params()
     for network in LBARNClassifier().fit(X[:60], Y[:60] == "mirror").networks_:
         assert network.get_params() == expected
@@ -335,7 +335,7 @@ class TestRefusals:
             ({"y": Y[:-1]}, "400 rows, but y has 399 labels"),
             ({"y": np.linspace(0, 1, 400)}, "Unknown label type"),
             ({"y": np.where(Y == "rare", np.nan, 1.0)}, "contains NaN"),
-            ({"X": X * 2}, "holds 2 .*takes 0 and 1 only"),
+            ({"X": np.where(X == 1, np.inf, X)}, "contains infinity"),
             ({"X_val": VALID}, "go together; y_val is missing"),
             ({"y_val": Y_VALID}, "go together; X_val is missing"),
             ({"X_val": VALID, "y_val": Y}, "150 rows, but y_val has 400 labels"),

@@ -9,8 +9,10 @@ import pty
 import random
 import resource
 import signal
+import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -139,6 +141,7 @@ def test_every_command_helps_with_an_example() -> None:
         "inspect",
         "report",
         "compare",
+        "explore",
         "demo",
     ]
     assert list(commands) == expected
@@ -929,6 +932,31 @@ def test_a_fit_shows_its_progress_in_a_terminal(folder: Folder, terminal_window:
     assert b"10/10" in seen
 
 
+def test_the_explorer_answers_until_ctrl_c(folder: Folder) -> None:
+    options = ("--no-browser", "--port", "0", "--random-state", "0", "--n-jobs", "1")
+    process = subprocess.Popen(
+        [EXECUTABLE, "explore", folder.model, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    url = process.stdout.readline().decode().strip()
+    with urllib.request.urlopen(f"{url}api/model", timeout=DEADLINE) as reply:
+        assert [column["name"] for column in json.load(reply)["columns"]] == list(NAMES)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 130
+    assert said.decode().splitlines()[-1] == "lbarn: interrupted"
+    assert b"Traceback" not in said
+    RUN_WELL.setdefault("explore", set()).update(options)
+
+
+def test_a_port_that_is_taken_is_named(folder: Folder) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert f"port {port} cannot be used" in refused("explore", folder.model, "--port", port)
+
+
 # ---------------------------------------------------------------------- last, what all tests above have run
 
 
@@ -971,6 +999,20 @@ def test_compare_prints_a_table_with_the_figures_of_the_library(tables: dict[str
     assert content == json.loads(json.dumps(expected.to_dict()))
     assert [column["kind"] for column in content["columns"]] == ["number", "category", "datetime", "boolean", "number"]
     assert content["measure"] == "AUC"
+
+
+def test_report_on_any_table(tables: dict[str, Path], folder: Folder) -> None:
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    model, page = folder["people.lbarn"], folder["people.html"]
+    run("fit", tables["real"], "-o", model, *QUICK)
+    done = run("report", model, "--data", tables["fresh"], "-o", page, "--title", "<i>People</i>")
+    assert done.stderr.decode().endswith("people.html written\n")
+    text = page.read_text(encoding="utf-8")
+    assert "<title>&lt;i&gt;People&lt;/i&gt;</title>" in text
+    assert "&lt;b&gt;job&lt;/b&gt;" in text
+    assert "What are the columns?" in text
+    assert "image_shape" in refused("report", model, "--data", tables["fresh"], "-o", page, "--shape", "1x5")
 
 
 def test_compare_writes_a_page(tables: dict[str, Path], folder: Folder) -> None:

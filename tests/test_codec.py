@@ -19,6 +19,7 @@ import lbarn
 from conftest import ROOT, chosen_path
 from lbarn import LBARN, CompressedDataError, _core
 from lbarn._engine.bits import MAX_ROWS
+from lbarn._engine.codetree import Layout
 from lbarn._engine.trees import Trees, probabilities
 from lbarn._network import codec
 from lbarn._network.codec import Codec
@@ -46,7 +47,7 @@ def by_hand(log_odds):
 def network_by_hand(log_odds):
     no_splits, no_gains = np.zeros((0, 2), np.uint16), np.zeros(0, np.float32)
     leaves = [Trees(no_splits, no_gains, np.array([v], np.int32), np.zeros(2, np.int64)) for v in log_odds]
-    return Network(np.arange(len(leaves)), tuple(leaves))
+    return Network(np.arange(len(leaves)), tuple(leaves), Layout.binary(len(leaves)))
 
 
 def sealed(content):

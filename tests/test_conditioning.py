@@ -15,11 +15,12 @@ from scipy.stats import chisquare
 
 import lbarn
 from lbarn import LBARN
+from lbarn._engine.codetree import Layout
 from lbarn._engine.trees import Trees
 from lbarn._network import conditioning
 from lbarn._network.conditioning import Answer, Evidence, condition
 from lbarn._network.mixture import Mixture
-from lbarn._network.network import Network
+from lbarn._network.network import Given, Network
 from lbarn.baselines import IndependentBits, SingleTreeNetwork
 from networks import all_states, quick, rows, still_rising
 
@@ -35,9 +36,19 @@ def holed(X: NDArray[Any], share: float = 0.5, seed: int = 0) -> NDArray[np.floa
     return np.where(np.random.default_rng(seed).random(X.shape) < share, NAN, X)
 
 
+def given(X: NDArray[np.float64], flip: float = 0.0) -> Given:
+    """Bits that may be missing or flipped."""
+    return Given.flipped((X == 1).astype(np.uint8), np.isnan(X), flip)
+
+
 def seen(X: NDArray[np.float64], flip: float) -> Evidence:
-    """Evidence in the columns' own order."""
-    return Evidence.of(X == 1, np.isnan(X), flip)
+    """The same as evidence, in the columns' own order."""
+    own = given(X, flip)
+    return Evidence.of(Layout.binary(X.shape[1]), own.cells, own.unknown, own.likelihood)
+
+
+def network_of(order: NDArray[np.intp], trees: tuple[Trees, ...]) -> Network:
+    return Network(order, trees, Layout.binary(len(order)))
 
 
 class Truth:
@@ -49,9 +60,9 @@ class Truth:
 
     def log_joint(self, X: NDArray[np.float64], flip: float) -> NDArray[np.float64]:
         """log p of every state together with what was seen of every row: (rows, states)."""
-        evidence = seen(X, flip)
+        likelihood = np.where(X == 1, 1.0 - flip, flip)
         with np.errstate(divide="ignore"):
-            one, zero = np.log(evidence.one), np.log(evidence.zero)
+            one, zero = (np.log(np.where(np.isnan(X), 1.0, p)) for p in (likelihood, 1.0 - likelihood))
         joint = np.array([np.where(self.states, a, b).sum(axis=1) for a, b in zip(one, zero)])
         return joint + self.log_p
 
@@ -72,7 +83,7 @@ def monte_carlo(
     """Conditioning without enumeration, the answer in the columns' own order."""
     network = model.distribution
     answer = condition(
-        network.trees,
+        network.nodes,
         seen(X[:, network.order], flip),
         n_draws=n_draws,
         n_particles=n_particles,
@@ -287,7 +298,7 @@ def certain_network(n_columns: int, largest: float, rng: np.random.Generator) ->
         return [(int(rng.integers(k + 1)), int(p)) for k, p in enumerate(positions)], values.tolist()
 
     by_position = [leaf(0.3), *(trees(tree(d), tree(d)) for d in range(1, n_columns))]
-    return Network(rng.permutation(n_columns), tuple(by_position))
+    return network_of(rng.permutation(n_columns), tuple(by_position))
 
 
 class CertainModel:
@@ -309,8 +320,8 @@ def test_bits_beyond_the_range_of_doubles_are_enumerated_exactly(largest: float,
             truth = Truth(CertainModel(network))
             X = holed(rng.integers(0, 2, (30, n_columns)), seed=int(rng.integers(99)))
             expected = truth.log_marginal(X, flip)
-            chunk = 0, X == 1, np.isnan(X)
-            ((_, answer),) = network.condition([chunk], np.random.RandomState(0), flip=flip, n_draws=5, n_particles=1)
+            chunk = 0, given(X, flip)
+            ((_, answer),) = network.condition([chunk], np.random.RandomState(0), n_draws=5, n_particles=1)
             np.testing.assert_allclose(answer.log_marginal, expected, rtol=1e-12, atol=1e-9)
             np.testing.assert_allclose(answer.probability, truth.probability(X, flip), rtol=0, atol=1e-9)
             assert np.isinf(answer.effective).all()
@@ -340,16 +351,16 @@ def test_bits_beyond_the_range_of_doubles_have_finite_answers_by_particles(n_par
 def test_an_impossible_completion_is_found_if_what_follows_is_more_impossible_without_it() -> None:
     """Lost at the first bit, 800 nats down, it is the answer after the second and third, 700 nats each."""
     copy = trees(([(0, 0)], [-700, 700]))
-    network = Network(np.arange(3), (leaf(-800), copy, copy))
-    chunk = 0, np.array([[0, 1, 1]], bool), np.array([[1, 0, 0]], bool)
+    network = network_of(np.arange(3), (leaf(-800), copy, copy))
+    chunk = 0, given(np.array([[NAN, 1, 1]]))
     ((_, answer),) = network.condition([chunk], np.random.RandomState(0), n_particles=10)
     assert answer.probability[0, 0] == 1
     assert answer.log_marginal[0] == pytest.approx(-800)
 
 
 def test_a_mixture_answers_for_rows_that_all_members_hold_impossible() -> None:
-    members = tuple(Network(np.arange(3), (leaf(0), leaf(odds), leaf(-2000))) for odds in (-2000, -1500))
-    chunk = 0, np.ones((1, 3), bool), np.array([[1, 0, 0]], bool)
+    members = tuple(network_of(np.arange(3), (leaf(0), leaf(odds), leaf(-2000))) for odds in (-2000, -1500))
+    chunk = 0, given(np.array([[NAN, 1, 1]]))
     mixture = Mixture(members, np.array([0.5, 0.5]))
     ((_, answer),) = mixture.condition([chunk], np.random.RandomState(0), n_draws=9, n_particles=10)
     assert answer.log_marginal[0] == pytest.approx(-3500 + np.log(0.5))
@@ -375,11 +386,11 @@ UNEXPECTED = {
 
 @pytest.mark.parametrize("name", UNEXPECTED)
 def test_what_was_thinned_out_is_found_if_nothing_else_explains_what_is_seen(name: str) -> None:
-    network = Network(np.arange(M + len(UNEXPECTED[name])), (*[leaf(0)] * M, *UNEXPECTED[name]))
+    network = network_of(np.arange(M + len(UNEXPECTED[name])), (*[leaf(0)] * M, *UNEXPECTED[name]))
     X = np.full((1, network.n_columns), NAN)
     X[0, -1] = 1
     truth = condition(
-        network.trees, seen(X, 0.0), n_draws=1, n_particles=1, seed=0, n_jobs=None, max_enumerated=network.n_columns
+        network.nodes, seen(X, 0.0), n_draws=1, n_particles=1, seed=0, n_jobs=None, max_enumerated=network.n_columns
     )
     answer = monte_carlo(CertainModel(network), X.repeat(40, axis=0), n_particles=1000, n_draws=10)
     np.testing.assert_allclose(answer.log_marginal, truth.log_marginal[0], rtol=0, atol=0.01)
@@ -393,7 +404,7 @@ def test_what_was_thinned_out_is_found_if_nothing_else_explains_what_is_seen(nam
 
 def test_the_claim_is_small_if_looking_ahead_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conditioning, "_MAX_CAUSES", 0)
-    network = Network(np.arange(M + 1), (*[leaf(0)] * M, *UNEXPECTED["and"]))
+    network = network_of(np.arange(M + 1), (*[leaf(0)] * M, *UNEXPECTED["and"]))
     X = np.full((1, M + 1), NAN)
     X[0, -1] = 1
     answer = monte_carlo(CertainModel(network), X.repeat(20, axis=0), n_particles=1000)
@@ -546,8 +557,10 @@ def test_bad_input_is_refused_by_name(shuffled: LBARN, use: str) -> None:
 def test_bad_options_are_refused_by_name(shuffled: LBARN, use: str) -> None:
     how = {"flip": 0.1} if use == "denoise" else {}
     act = getattr(shuffled, use)
-    with pytest.raises(ValueError, match="output must be 'sample', 'mode' or 'probability'; got 'mean'"):
-        act(TEST, output="mean", **how)
+    with pytest.raises(
+        ValueError, match="output must be 'sample', 'mode', 'mean', 'median' or 'probability'; got 'best'"
+    ):
+        act(TEST, output="best", **how)
     for output in ("mode", "probability"):
         with pytest.raises(
             ValueError, match=f"n_draws=2 goes with output='sample' only; there is one {output} per value"

@@ -39,8 +39,10 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 LINKING = [*PAGES, ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*/*.md"))]
 EXTRAS = {  # what a page imports
     "anomalies.md": ["pandas"],
+    "classification.md": ["pandas"],
     "clusters.md": ["distributed"],
     "fitting.md": ["pandas"],
+    "imputation.md": ["pandas"],
     "plots.md": ["matplotlib", "pandas"],
     "report.md": ["jinja2", "matplotlib", "pandas"],
     "synthesis.md": ["pandas"],

@@ -16,7 +16,7 @@ pytest.importorskip("matplotlib")
 from lbarn.anomalies import explain
 from lbarn.baselines import BernoulliMixture, IndependentBits
 from lbarn.inspection import calibration
-from lbarn.report.facts import COINS, INDEPENDENT, Facts, Folded, collect, fold_pairs, folded_columns
+from lbarn.report.bits.facts import COINS, INDEPENDENT, Facts, Folded, collect, fold_pairs, folded_columns
 from networks import quick, quick_ensemble, rows, still_rising
 
 pytestmark = still_rising

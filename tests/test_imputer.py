@@ -148,7 +148,7 @@ def test_missing_bits_are_filled_with_what_the_others_say() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"output": "mean"}, "'output' parameter"),
+        ({"output": "average"}, "'output' parameter"),
         ({"n_particles": 0}, "'n_particles' parameter"),
         ({"estimator": 3}, "'estimator' parameter"),
     ],

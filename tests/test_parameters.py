@@ -42,7 +42,13 @@ LEARNER_0_1: dict[str, Any] = {
     "random_state": None,
     "verbose": 0,
 }
-YOUNGER: dict[str, Any] = {"l1_regularization": 0.0, "cap": False}  # with the values that change nothing
+YOUNGER: dict[str, Any] = {  # with the values that change nothing
+    "l1_regularization": 0.0,
+    "cap": False,
+    "columns": None,
+    "max_cells": 256,
+    "missing": "unknown",
+}
 
 
 def test_the_settings_of_the_paper_are_the_defaults_of_version_0_1() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import pytest
 
 from lbarn._engine.conditional import Boosting, Conditional
 from lbarn._engine.trees import Trees
-from lbarn._training.auto import LEAF_GRID, RATE_LADDER, search
+from lbarn._training.auto import LEAF_GRID, RATE_LADDER, Columns, in_sequence, search
+from lbarn._training.curves import selected, validated
 from networks import assert_same_network, quick, rows, still_rising
 
 pytestmark = still_rising
@@ -120,17 +122,24 @@ def test_the_order_in_which_dimensions_finish_does_not_matter(selection: str) ->
     def run(seed: int) -> tuple[Any, ...]:
         shuffle = random.Random(seed).shuffle
 
-        def train(positions: Sequence[int], how: Boosting) -> dict[int, Conditional]:
+        def train(positions: Sequence[int], how: Boosting) -> Columns:
             done = list(positions)
             shuffle(done)
             trained = {}
             for position in done:
                 rng = np.random.default_rng([position, how.max_leaf_nodes])
                 train_curve, valid_curve = np.cumsum(rng.normal(0.01, 0.02, (2, 21)), axis=1)
-                trained[position] = Conditional(position, Trees.empty(), train_curve, valid_curve)
+                curves = train_curve, valid_curve
+                trained[position] = (
+                    Conditional(position, replace(Trees.empty(), offsets=np.zeros(21, np.int64)), *curves),
+                )
             return trained
 
-        how, _, tried = search(range(24), Boosting(max_iter=20), LEAF_GRID, (0.1,), selection, train)
+        def judge(columns: Columns) -> float:
+            own = in_sequence(columns)
+            return validated(own, selected(selection, own, None, 100.0))
+
+        how, _, tried = search(24, Boosting(max_iter=20), LEAF_GRID, (0.1,), judge, train)
         return how, tried
 
     assert all(run(seed) == run(0) for seed in range(1, 6))

@@ -184,21 +184,31 @@ def test_another_value_is_named_with_its_column_and_row(library: str) -> None:
     wide.loc[31, "age"] = 3
     table = {"pandas": wide, "polars": pl.from_pandas(wide), "pyarrow": pa.Table.from_pandas(wide)}[library]
     message = r"column 17 \('age'\) holds 3 \(row 31, counted from 0\); LBARN takes 0 and 1 only \(set binarize= to threshold\)"
-    for use in (quick().fit, quick().fit(wide.clip(0, 1)).score_samples):
-        with pytest.raises(NotBinaryError, match=message) as caught:
-            use(table)
-        assert isinstance(caught.value, LBARNError)
-        assert isinstance(caught.value, ValueError)
-        for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
-            assert (error.column, error.value, error.row) == ("column 17 ('age')", 3, 31)
+    with pytest.raises(NotBinaryError, match=message) as caught:
+        quick().fit(wide.clip(0, 1)).score_samples(table)
+    assert isinstance(caught.value, LBARNError)
+    assert isinstance(caught.value, ValueError)
+    for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+        assert (error.column, error.value, error.row) == ("column 17 ('age')", 3, 31)
 
 
 @pytest.mark.parametrize("value", [3, -1, 0.5, np.inf, -np.inf, 256])
 @pytest.mark.parametrize("make", [np.array, sp.csr_array, sp.csc_array])
-def test_another_value_in_an_array_is_named(make: Any, value: float) -> None:
+def test_another_value_in_an_array_is_named(make: Any, value: float, reference: LBARN) -> None:
     wrong = X.astype(type(value) if isinstance(value, int) else float)
     wrong[7, 4] = value
     with pytest.raises(ValueError, match=rf"^column 4 holds {value} \(row 7, counted from 0\)"):
+        reference.score_samples(make(wrong))
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+@pytest.mark.parametrize("make", [np.array, sp.csr_array, pd.DataFrame, pl.DataFrame])
+def test_an_infinite_number_in_training_data_is_named(make: Any, value: float) -> None:
+    wrong = X.astype(float)
+    wrong[7, 4] = value
+    with pytest.raises(
+        ValueError, match=rf"^column 4.* holds {value} \(Input X contains infinity, row 7, counted from 0\)"
+    ):
         quick().fit(make(wrong))
 
 
@@ -208,7 +218,7 @@ def test_the_row_is_named_beyond_the_first_chunk(monkeypatch: pytest.MonkeyPatch
     wrong = FRAME.astype(float)
     wrong.iloc[123, 2] = 7
     with pytest.raises(ValueError, match=r"column 2 \('c'\) holds 7.0 \(row 123, counted from 0\)"):
-        quick().fit(wrong)
+        quick().fit(FRAME).score_samples(wrong)
 
 
 @pytest.mark.parametrize(
@@ -224,17 +234,12 @@ def test_the_row_is_named_beyond_the_first_chunk(monkeypatch: pytest.MonkeyPatch
         (sp.csr_array((0, 6)), r"Found array with 0 sample\(s\)"),
         (X + 0j, "Complex data not supported"),
         (sp.csr_array(X + 0j), "complex128"),
-        (X.astype(str), "X is of type <U"),
-        ([["0", "1"]] * 9, "X is of type <U"),
         (np.zeros((9, 2), "M8[s]"), "X is of type datetime64"),
-        (np.full((9, 2), "no", object), "could not convert string to float: 'no'"),
-        (FRAME.assign(c="yes"), r"column 2 \('c'\) is of type String"),
-        (pl.from_pandas(FRAME).with_columns(c=pl.lit("yes")), r"column 2 \('c'\) is of type String"),
         (FRAME.set_axis([*NAMES[:5], "b"], axis=1), "unique column names"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-def test_what_is_not_a_binary_table_is_refused_with_the_reason(wrong: Any, message: str) -> None:
+def test_what_is_no_table_is_refused_with_the_reason(wrong: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         quick().fit(wrong)
 
@@ -321,7 +326,7 @@ def test_decimal_numbers_are_numbers(library: str) -> None:
         read_table(table).complete()
 
 
-@pytest.mark.parametrize("dtype", [">i4", "float128", "int128", "object"])
+@pytest.mark.parametrize("dtype", [">i4", "float128", "int128"])
 def test_a_format_that_no_table_has_is_refused(dtype: str) -> None:
     with pytest.raises((ValueError, TypeError)):
         TableFormat.from_json({"library": "pyarrow", "names": ["a"], "dtypes": [dtype]}, 1)

@@ -116,6 +116,7 @@ class _Values(_Bits):
         self._columns = list(table.columns())
         self._values = [code.shown(column) for code, column in zip(book.codes, self._columns)]
         self._inside = [code.encode(column)[1] for code, column in zip(book.codes, self._columns)]
+        self._likeliest: dict[int, tuple[list[list[Any]], NDArray[np.float64]]] = {}
         self._intervals: dict[int, tuple[list[Any], list[Any], NDArray[np.bool_]]] = {}
         self._predicted = model.distribution.predictions(self.cells)
         self._given = [
@@ -180,12 +181,15 @@ class _Values(_Bits):
 
     def _likely(self, i: int, j: int) -> list[tuple[Any, float]]:
         """Likely values and their probabilities, until they have most of the mass."""
-        values, chances = self._given[j].likely(_MOST_LEVELS)
+        if j not in self._likeliest:
+            columns, chances = self._given[j].likely(_MOST_LEVELS)
+            self._likeliest[j] = [self._codes[j].shown(column) for column in columns], chances
+        values, chances = self._likeliest[j]
         found: list[tuple[Any, float]] = []
-        for column, p in zip(values, chances[i].tolist()):
+        for value, p in zip(values, chances[i].tolist()):
             if found and (p < _WORTH_NAMING or sum(q for _, q in found) >= _LIKELY):
                 break
-            found.append((self._codes[j].shown(column.take(np.array([i])))[0], p))
+            found.append((value[i], p))
         return found
 
 

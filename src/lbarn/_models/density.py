@@ -117,6 +117,8 @@ class Density(RowModel):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        any_table = hasattr(self, "columns") and self.binarize is None
+        tags.input_tags.string = tags.input_tags.categorical = any_table
         return tags
 
     @property
@@ -470,7 +472,7 @@ class Density(RowModel):
         random_state: Any,
     ) -> Any:
         table = self._ready(X).table
-        if output not in ("sample", "mode", "probability", "mean", "median"):
+        if output not in ("sample", "mode", "mean", "median", "probability"):
             raise ValueError(f"output must be 'sample', 'mode', 'mean', 'median' or 'probability'; got {output!r}")
         _check_draws(n_draws, n_particles, output)
         chances = output in ("probability", "mean")

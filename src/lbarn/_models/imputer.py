@@ -9,6 +9,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, OneToOneFeatureMixin, TransformerMixin, _fit_context, clone
+from sklearn.utils import get_tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -76,8 +77,7 @@ class LBARNImputer(OneToOneFeatureMixin, TransformerMixin, MetaEstimatorMixin, B
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
+        tags.input_tags = get_tags(LBARN() if self.estimator is None else self.estimator).input_tags
         as_it_was = self.output in ("mode", "sample", "median")
         tags.transformer_tags.preserves_dtype = ["float64", "float32"] if as_it_was else []
         return tags

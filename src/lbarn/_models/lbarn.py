@@ -158,7 +158,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
         total = None if is_auto(self) and before is None else rows.n_columns if targets is None else len(targets)
         with fit_progress(self, total, self.verbose) as progress:
             run = train_run(self, rows, targets=targets, before=before, checkpoint=checkpoint, progress=progress)
-        if run.is_rising and run.boosting.n_iter_no_change is None:
+        if run.boosting.n_iter_no_change is None and run.is_rising:
             warnings.warn(
                 f"validation log-likelihood is still rising at max_iter={self.max_iter}; raise max_iter (warm_start=True "
                 "continues this fit), or learning_rate, or set learning_rate='auto'",
@@ -239,6 +239,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
 
     def cumulative_score(self, X: Any) -> NDArray[np.float64]:
         """Mean log-likelihood of the first 1, 2, ..., D variables of the order; the last one is ``score(X)``."""
+        table = self._ready(X)
         inside = np.zeros(self.codebook_.n_columns)
 
         def cells() -> Iterator[Cells]:
@@ -247,11 +248,12 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
                     inside[:] += chunk.inside.sum(axis=0) / table.n_rows
                 yield chunk.cells
 
-        table = self._ready(X)
         return self.distribution.cumulative(cells(), self.n_jobs) + np.cumsum(inside[self.order_])
 
 
 # ---------------------------------------------------------------------- files
+
+_MAX_ROUNDS = 100_000  # to which the curves of a model file are held flat
 
 
 def _to_parts(model: LBARN, trim: bool) -> tuple[dict[str, Any], Tensors]:
@@ -286,7 +288,7 @@ def _to_parts(model: LBARN, trim: bool) -> tuple[dict[str, Any], Tensors]:
         tensors["base_rates"] = model.base_rates_
     if not model.codebook_.is_binary:
         described, own = model.codebook_.to_parts()
-        header |= {"codebook": described, "n_valid": run.n_valid}
+        header |= {"codebook": described, "n_valid": run.n_valid, "rounds": run.boosting.max_iter}
         tensors |= {f"codebook.{name}": array for name, array in own.items()}
         tensors["constant"] = np.array([own.constant for own in run.conditionals], np.uint8)
         if not trimmed:
@@ -338,7 +340,7 @@ def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARN:
         if not 0 < how.learning_rate <= 1 or not 1 <= (how.max_leaf_nodes or 0) <= 65_535:
             raise ValueError("its learning rate or number of leaves is out of range")
         found, trials = _records(fitted["search_results"]), _records(fitted.get("trials"))
-        n_valid = float(header.get("n_valid", 0.0))
+        n_valid, rounds = float(header.get("n_valid", 0.0)), int(header.get("rounds", 0))
     base_rates = None
     if "base_rates" in tensors:
         base_rates = expect(tensors, "base_rates", np.float64, (D,))
@@ -346,6 +348,11 @@ def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARN:
         if not ((rates > 0) & (rates < 1)).all():
             raise ModelFileError("the base rates are not probabilities")
     curves = _curves(tensors, trimmed, order, lengths, book is None)
+    if not trimmed:  # as long as they were, whatever the parameters say now
+        rounds = tensors["train_curve"].shape[1] - 1 if book is None else rounds
+        if not lengths.max(initial=0) <= rounds <= max(_MAX_ROUNDS, lengths.max(initial=0)):
+            raise ModelFileError("the number of rounds makes no sense")
+        how = replace(how, max_iter=rounds)
     constant, shares = np.zeros(nodes, np.uint8), np.ones((nodes, 2))
     if book is not None:
         constant = expect(tensors, "constant", np.uint8, (nodes,))

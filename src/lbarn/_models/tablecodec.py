@@ -251,7 +251,7 @@ def _of_values(code: ColumnCode, values: Values, missing: NDArray[np.bool_]) -> 
     """The other way round."""
     if not _is_text(code):
         return code.plain.with_values(values, missing)
-    texts = pa.array(np.where(missing, None, values), pa.string())
+    texts = pa.array(values, pa.string(), mask=missing)
     if code.plain.sort == "string":
         return code.plain.with_values(texts, missing)
     return replace(code.plain, sort="string", values=texts, missing=missing, type=pa.string(), written=False)

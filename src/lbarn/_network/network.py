@@ -29,6 +29,7 @@ __all__ = ["Distribution", "Given", "GivenChunk", "Network", "RowCodec", "given_
 Floats = NDArray[np.float64]
 
 _PARTICLES = 1000  # for the likelihood of rows with missing values
+_FEW_ROWS = 64  # up to which rows are evaluated one by one
 _DRAWN_ROWS = 4096  # rows drawn together, each such block from a random stream of its own
 
 
@@ -205,9 +206,12 @@ class Network:
             everyone = np.arange(len(rows), dtype=np.int32)
             return lambda k: self.nodes.log_p(k, np.ascontiguousarray(rows[:, k]), bits.rows, everyone)
         columns = bits.columns  # transposed once, before threads share it
+        few = np.arange(bits.n_rows, dtype=np.int32) if bits.n_rows <= _FEW_ROWS else None
 
         def evaluate(k: int) -> NDArray[np.int64]:
-            return log_likelihoods(self.trees[k].log_odds(columns, bits.n_rows), columns[k])
+            trees = self.trees[k]
+            odds = trees.log_odds(columns, bits.n_rows) if few is None else trees.log_odds_at(bits.rows, few)
+            return log_likelihoods(odds, columns[k])
 
         return evaluate
 

@@ -231,6 +231,12 @@ def _of_objects(values: NDArray[Any], label: str) -> Column:
     try:
         return of_arrow(pa.array(values, from_pandas=True), label)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        for row, value in enumerate(values.tolist()):
+            if isinstance(value, (dict, list, tuple, set, np.ndarray)):
+                raise TypeError(
+                    f"{label} holds {value!r} (row {row}, counted from 0); a value in this argument must be a string, a number, "
+                    "a boolean or a date"
+                ) from None
         texts = [None if value is None or value != value else str(value) for value in values.tolist()]
         return replace(of_arrow(pa.array(texts, pa.string()), label), exact=False)
 

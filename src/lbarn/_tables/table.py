@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -140,13 +140,12 @@ class Table:
         if k < 0:
             n = len(range(*rows.indices(self.n_rows)))
             return Column("number", np.zeros(n), np.ones(n, np.bool_), pa.float64())
-        source = self.source[rows]
-        if isinstance(source, nw.DataFrame):
-            column = as_column(source[:, k], label)
-        elif sp.issparse(source):
-            column = plain_array(source[:, [k]].toarray()[:, 0], label)
+        if isinstance(self.source, nw.DataFrame):
+            column = as_column(self.source[:, k][rows], label)  # rows first would cut all columns of a wide table
+        elif sp.issparse(self.source):
+            column = plain_array(self.source[rows][:, [k]].toarray()[:, 0], label)
         else:
-            column = plain_array(source[:, k], label)
+            column = plain_array(self.source[rows, k], label)
         if self.binarize is None:
             return column
         if column.sort not in ("number", "boolean"):
@@ -163,7 +162,8 @@ class Table:
         if isinstance(self.source, np.ndarray) and self.source.dtype.kind not in "biuf":
             return False, False
         if isinstance(self.source, nw.DataFrame) and not all(
-            dtype == nw.Boolean or dtype.is_numeric() for dtype in self.source.schema.values()
+            column.dtype == nw.Boolean or column.dtype.is_numeric() or column.null_count() == len(column)
+            for column in self.source.iter_columns()
         ):
             return False, False
         some = False
@@ -405,7 +405,7 @@ def read_table(X: Any, *, binarize: float | None = None) -> Table:
     if array.dtype.kind not in "biufOU":
         raise ValueError(f"X is of type {array.dtype}; LBARN takes numbers, booleans, strings and dates")
     if array.dtype.kind == "O":
-        with suppress(TypeError, ValueError):
+        with nullcontext() if binarize is not None else suppress(TypeError, ValueError):
             array = array.astype(np.float64)
     return _sized(Table(array.shape[0], array.shape[1], TableFormat(dtypes=(str(array.dtype),)), binarize, array))
 

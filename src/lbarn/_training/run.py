@@ -71,13 +71,18 @@ class TrainingRun:
         """Mean log-likelihood per row of every column after 0, 1, ... trees, shape (D, rounds + 1), in network order."""
         if self.is_trimmed:
             return None
-        train, valid = curves(self.conditionals, self.boosting.max_iter)
         if self.layout.is_binary:
-            return train, valid
-        learned = [not own.constant for own in self.conditionals]
-        by_column = np.zeros((self.layout.n_columns, len(self.conditionals)))
-        by_column[self.layout.node_column, np.arange(len(self.conditionals))] = learned
-        return by_column @ train, by_column @ valid
+            return curves(self.conditionals, self.boosting.max_iter)
+        train, valid = np.zeros((2, self.layout.n_columns, self.boosting.max_iter + 1))
+        for column, own in zip(self.layout.node_column, self.conditionals):
+            if not own.constant:
+                for curve, total, share in (
+                    (own.train_curve, train[column], own.train_share),
+                    (own.valid_curve, valid[column], own.valid_share),
+                ):
+                    total[: len(curve)] += share * curve
+                    total[len(curve) :] += share * curve[-1]
+        return train, valid
 
     def selected_curve(self, counts: Sequence[int]) -> NDArray[np.float64]:
         """Validation log-likelihood per row after every round, if every node stops at its number of trees."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from lbarn._engine.trees import Trees
 from lbarn._models.density import all_or_nothing
@@ -85,6 +86,7 @@ class IndependentColumns(modelfile.SavedModel, TreeBaseline):
 
 
 def _to_parts(model: IndependentColumns, trim: bool) -> tuple[dict[str, Any], Tensors]:
+    check_is_fitted(model)
     described, tensors = model.codebook_.to_parts()
     log_odds = [np.zeros(0, np.int32), *(trees.values for trees in model.distribution.trees)]
     header = {
@@ -94,7 +96,8 @@ def _to_parts(model: IndependentColumns, trim: bool) -> tuple[dict[str, Any], Te
         "missing": model.missing,
         "codebook": described,
     }
-    own = {"log_odds": np.concatenate(log_odds), "base_rates": model.base_rates_}
+    assert model.base_rates_ is not None
+    own: Tensors = {"log_odds": np.concatenate(log_odds), "base_rates": model.base_rates_}
     return header, {**own, **{f"codebook.{name}": array for name, array in tensors.items()}}
 
 

@@ -11,6 +11,7 @@ from lbarn.cli.anomalies import anomalies
 from lbarn.cli.compare import compare
 from lbarn.cli.compress import compress, decompress
 from lbarn.cli.demo import demo
+from lbarn.cli.explore import explore
 from lbarn.cli.fit import fit
 from lbarn.cli.impute import denoise, impute
 from lbarn.cli.inspect import inspect
@@ -40,6 +41,7 @@ _COMMANDS = (
     inspect,
     report,
     compare,
+    explore,
     demo,
 )
 for _command in _COMMANDS:

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+from lbarn.report.words import WIDTH
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["DARK", "LIGHT", "Picture", "Theme", "draw_picture"]
+__all__ = ["DARK", "LIGHT", "Picture", "Theme", "draw_picture", "scatter_picture"]
 
 _PIXELS = 96  # of a browser, to an inch
 _FONT = 10.0  # points, of all text in all pictures
@@ -95,3 +97,17 @@ def _svg(draw: Callable[[Axes], object], size: tuple[float, float], theme: Theme
         content = BytesIO()
         figure.savefig(content, format="svg", metadata={"Date": None, "Creator": None})
     return f"data:image/svg+xml;base64,{base64.b64encode(content.getvalue()).decode()}"
+
+
+def scatter_picture(values: Any, limits: tuple[float, float], what: str) -> Picture:
+    """Something of every column or pair, (2, n): in rows of the data, and in samples."""
+
+    def draw(ax: Axes) -> None:
+        ax.plot(limits, limits, color="0.6", linewidth=1, zorder=0)
+        ax.plot(*values, "o", color="C0", markersize=3.5, alpha=0.5, markeredgewidth=0, clip_on=False)
+        ax.set(xlabel=f"{what}, rows of the data", ylabel=f"{what}, samples", xlim=limits, ylim=limits)
+        ax.set_aspect("equal", anchor="W")
+        ax.spines[["top", "right"]].set_visible(False)
+
+    alt = f"Scatter plot of each {what} in the rows of the data against that in samples"
+    return draw_picture(draw, (WIDTH, 3.3), alt)

@@ -1,4 +1,4 @@
-"""What a report says about a model and rows, as plain data: computed here, drawn and written elsewhere."""
+"""What the report on a table of bits says, as plain data: computed here, drawn and written elsewhere."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from sklearn.utils import check_random_state
 
 from lbarn._models.calibration import Calibration, CalibrationTally, cells, completed
 from lbarn._models.density import Density
-from lbarn._models.ensemble import LBARNEnsemble
-from lbarn._models.lbarn import LBARN
 from lbarn._tables.table import Table, read_like, read_table, take_rows
 from lbarn.baselines.mixture import BernoulliMixture
 from lbarn.plots.columns import column_names
 from lbarn.plots.graph import strongest_pairs
 from lbarn.plots.samples import nearest_rows
+from lbarn.report.training import Training, training_facts
 
 __all__ = [
     "COINS",
@@ -35,7 +34,6 @@ __all__ = [
     "Folded",
     "Samples",
     "Strange",
-    "Training",
     "collect",
     "explanations",
     "fold_pairs",
@@ -141,21 +139,6 @@ class Strange:
 
 
 @dataclass(frozen=True)
-class Training:
-    """How the model came about; what is None does not apply to its kind."""
-
-    kind: str
-    parameters: dict[str, Any]
-    n_networks: int | None = None
-    n_trees: int | None = None
-    trees_per_column: NDArray[np.intp] | None = None
-    max_leaf_nodes: int | None = None
-    learning_rate: float | None = None
-    selection: str | None = None
-    curves: dict[str, Floats] | None = None
-
-
-@dataclass(frozen=True)
 class Columns:
     """By column: the share of ones, of missing values, and of its uncertainty that other columns explain."""
 
@@ -197,7 +180,7 @@ def collect(model: Model, X: Any, shape: tuple[int, int] | None, seed: int) -> F
     names = column_names(model, shape)
     if model.table_format_.names is None:
         names = [f"{'pixel' if shape else 'column'} {name}" for name in names]
-    training = _training(model)
+    training = training_facts(model)
     calibration, surprise = _predictions(model, X, seed) if isinstance(model, Density) else (None, None)
     importance = model.distribution.importance() if isinstance(model, Density) else None
     return Facts(
@@ -208,7 +191,7 @@ def collect(model: Model, X: Any, shape: tuple[int, int] | None, seed: int) -> F
         n_compared=len(rows.numbers),
         share_of_ones=float(counts.ones.sum() / counts.known.sum()),
         share_missing=float(1 - counts.known.sum() / (table.n_rows * table.n_columns)),
-        fit=_fit(type(model).__name__, scores, counts, _validated(model)),
+        fit=_fit(type(model).__name__, scores, counts, training.validated),
         calibration=calibration,
         dependencies=None if importance is None else _dependencies(importance, rows, shape),
         samples=_samples(model, rows, importance, 6 if shape else 4, seed),
@@ -477,41 +460,3 @@ def explanations(
         first = group[0]
         found.append(Explanation(numbers[group].tolist(), scores[group].tolist(), own, bits[first], surprise[first]))
     return found
-
-
-# ---------------------------------------------------------------------- training
-
-
-def _training(model: Model) -> Training:
-    kind, parameters = type(model).__name__, model.get_params()
-    if isinstance(model, LBARNEnsemble):
-        return Training(kind, parameters, n_networks=len(model.members_), n_trees=model.distribution.n_trees)
-    if not isinstance(model, LBARN):
-        return Training(kind, parameters)
-    return Training(
-        kind,
-        parameters,
-        n_trees=model.distribution.n_trees,
-        trees_per_column=model.n_trees_,
-        max_leaf_nodes=model.max_leaf_nodes_,
-        learning_rate=model.learning_rate_,
-        selection=model.selection_,
-        curves=_curves(model),
-    )
-
-
-def _curves(model: LBARN) -> dict[str, Floats] | None:
-    """Log-likelihood per row after every round; that of the selected model has columns stop at their numbers of trees."""
-    if model.run_.is_trimmed:
-        return None
-    selected = model.run_.selected_curve([len(own) for own in model.network_.trees])
-    return {
-        "training rows": model.train_curve_.sum(axis=0),
-        "held-out rows": model.valid_curve_.sum(axis=0),
-        "selected model": selected,
-    }
-
-
-def _validated(model: Model) -> float | None:
-    curves = _curves(model) if isinstance(model, LBARN) else None
-    return None if curves is None else float(curves["selected model"][-1])

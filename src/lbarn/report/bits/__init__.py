@@ -1,0 +1,1 @@
+"""The report on a table that is 0 and 1 throughout."""

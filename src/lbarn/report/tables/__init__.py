@@ -1,0 +1,1 @@
+"""The report on a table of numbers, categories and dates."""
