@@ -70,14 +70,6 @@ def refused(*args: object, **options: Any) -> str:
     return lines[0]
 
 
-def refused_after_notes(*args: object, **options: Any) -> str:
-    """The last line, if others before it say how the file was read."""
-    *notes, line = run(*args, code=2, **options).stderr.decode().splitlines()
-    assert notes
-    assert all(note.startswith("lbarn: note: ") for note in notes)
-    return line
-
-
 def csv(X: Any, names: tuple[str, ...] | None = NAMES) -> bytes:
     """What anybody would write: as many digits as a number has, nothing if it is missing."""
     lines = [] if names is None else [",".join(names)]
@@ -168,7 +160,7 @@ def test_fit_has_every_parameter_of_the_estimator_with_the_same_default() -> Non
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     options = {parameter.name: parameter for parameter in commands["fit"].params}
     for own in fields(NetworkParameters):
-        if own.name in ("verbose", "warm_start"):
+        if own.name in ("verbose", "warm_start", "columns"):
             assert own.name not in options
         elif own.name in ("n_jobs", "random_state"):
             assert options[own.name].default == {"n_jobs": -1, "random_state": 0}[own.name]
@@ -329,8 +321,6 @@ def test_columns_that_are_no_bits_are_dropped_numbered_or_ignored(folder: Folder
     )
     messy, out = folder["messy.csv"], folder["messy.lbarn"]
     messy.write_text(text)
-    why = "column 1 ('name') holds 'n0' in row 0 (counted from 0, without the header), which is not a number"
-    assert refused_after_notes("fit", messy, "-o", out) == f"lbarn: {messy}: {why}"
     done = run("fit", messy, "-o", out, *QUICK, "--drop", "name", "--drop", "date")
     assert f"lbarn: note: {messy}: the first column, which numbers the rows, is left out\n" in done.stderr.decode()
     assert_same_network(LBARN.load(out), LBARN.load(folder.model))
@@ -345,8 +335,9 @@ def test_a_wrong_value_is_said_of_the_file_that_it_is_in(folder: Folder) -> None
     wrong[7, 3] = 5
     folder["wrong.csv"].write_bytes(csv(wrong))
     where = "column 3 ('item 3') holds 5 in row 7 (counted from 0, without the header)"
-    line = refused("fit", folder["train.csv"], "--valid", folder["wrong.csv"], "-o", folder["x.lbarn"])
-    assert line.startswith(f"lbarn: {folder['wrong.csv']}: {where}; ")
+    folder["text.csv"].write_bytes(folder["wrong.csv"].read_bytes().replace(b"5", b"five"))
+    line = refused("fit", folder["train.csv"], "--valid", folder["text.csv"], "-o", folder["x.lbarn"])
+    assert line.startswith(f"lbarn: {folder['text.csv']}: {where.replace('5', repr('five'), 1)}")
     big = np.tile(folder.test, (500, 1))
     big[20_007, 3] = 5
     folder["wrong.csv"].write_bytes(csv(big))
@@ -592,8 +583,10 @@ def test_samples_keep_what_is_given(folder: Folder) -> None:
         "3",
         "--n-particles",
         "10",
-        "--given",
+        "--given-file",
         "-",
+        "--given",
+        "item 9=1",
         "-o",
         out,
         "--random-state",
@@ -608,6 +601,24 @@ def test_samples_keep_what_is_given(folder: Folder) -> None:
         assert file.names == NAMES
     assert values[:3, :2].tolist() == [[1, 0]] * 3
     assert values[3:, :3].tolist() == [[0, 1, 1]] * 3
+    assert values[:, 9].tolist() == [1] * 6
+
+
+def test_predictions_are_the_conditional_probabilities(folder: Folder, model: LBARN) -> None:
+    out, options = folder["predicted.csv"], ("--levels", "--quantiles", "0.5", "--n-particles", "10", *PLAINLY)
+    run("predict", folder.model, folder["test.csv"], "--column", NAMES[4], "-o", out, *options)
+    expected = model.conditional(folder.test, 4).probability
+    np.testing.assert_array_equal(np.loadtxt(out, delimiter=",", skiprows=1), expected)
+    assert out.read_text().startswith("item 4=0,item 4=1\n")
+
+
+def test_an_ensemble_of_a_table_with_a_target_has_it_last(folder: Folder) -> None:
+    options = ("--ensemble", "2", "--target", NAMES[3], "--column", f"{NAMES[2]}=categorical", "--max-iter", "3")
+    run("fit", folder["train.csv"], "-o", folder["x.lbarn"], *options, "--max-cells", "8", "--missing", "unknown")
+    fitted = lbarn.load(folder["x.lbarn"])
+    assert [member.order_[-1] for member in fitted.members_] == [3, 3]
+    assert fitted.columns_[2].kind == "categorical"
+    assert (fitted.max_cells, fitted.missing) == (8, "unknown")
 
 
 def test_impute_fills_what_is_missing_and_nothing_else(folder: Folder, model: LBARN) -> None:
@@ -761,8 +772,9 @@ BAD = {
     "noise.parquet": (NOISE, "cannot be read as Parquet"),
     "noise.libsvm": (b"\xff" + NOISE, "cannot be read as libsvm"),
     "ragged.csv": (b"0,1\n1\n", "row 1 (counted from 0, there is no header) has 1 cell, not 2"),
-    "text.csv": (b"a,b\n0,1\n1,cat\n", "column 1 ('b') holds 'cat' in row 1 (counted from 0, without the header)"),
-    "three.csv": (b"a,b\n0,1\n1,3\n", "column 1 ('b') holds 3 in row 1 (counted from 0, without the header)"),
+    "contradicting.csv": (b"a,b\n0,inf\n1,3\n", "column 1 ('b') holds inf"),
+    "short.csv": (b"0,1\n", "give more rows, or --valid"),
+    "utf-16.csv": ("a,b\n0,1\n".encode("utf-16"), "is UTF-16 text; save it as UTF-8"),
     "sheet.xlsx": (b"PK", "save the sheet as CSV"),
     "twice.csv": (b"a,a\n0,1\n", "two columns are called 'a'"),
 }
@@ -794,8 +806,10 @@ def test_a_folder_is_neither_a_table_nor_a_model_nor_a_result(folder: Folder) ->
 def test_what_is_not_a_model_and_what_does_not_fit_the_model_is_told(folder: Folder) -> None:
     assert "not a model file" in refused("inspect", folder["test.csv"])
     other = csv(folder.test, (*NAMES[:-1], "price"))
-    line = refused_after_notes("score", folder.model, "-", stdin=other)
-    assert "standard input: X has no column 'item 9', which the model has" in line
+    line = refused("score", folder.model, "-", stdin=other)
+    assert (
+        "standard input: has no column 'item 9', which the model has; it has 'price', which the model does not" in line
+    )
     holes = b"0,1,0,1,0,1,0,1,0,\n"
     assert "row 0 (counted from 0, there is no header) has missing cells" in refused(
         "compress", folder.plain, "-", "-o", folder["x.lbz"], stdin=holes

@@ -82,7 +82,7 @@ def _wines() -> pa.Table:
     columns: dict[str, Any] = {"grape": [_GRAPES[k] for k in wines.target]}
     for name, values in zip(wines.feature_names, wines.data.T):
         whole = (values == np.rint(values)).all()
-        columns[name.partition("/")[0]] = values.astype(int) if whole else values
+        columns[name.partition("/")[0]] = values.astype(int) if whole else values.round(3)  # 1e-6 is noise
     return pa.table(columns)
 
 
