@@ -159,19 +159,30 @@ struct BoundTrees {
   Array1<float> gains;
   Array1<int32_t> values;
   Array1<int64_t> offsets;
+  std::optional<Array1<uint16_t>> closers;
   TreesView view;
   size_t n_features;
 
   BoundTrees(Array2<uint16_t> splits, Array1<float> gains, Array1<int32_t> values, Array1<int64_t> offsets,
-             int32_t limit)
-      : splits(std::move(splits)), gains(std::move(gains)), values(std::move(values)), offsets(std::move(offsets)) {
+             int32_t limit, std::optional<Array1<uint16_t>> closers = std::nullopt, int32_t closed = 0)
+      : splits(std::move(splits)),
+        gains(std::move(gains)),
+        values(std::move(values)),
+        offsets(std::move(offsets)),
+        closers(std::move(closers)) {
     const size_t n_splits = this->splits.shape(0);
     require(this->offsets.shape(0) > 0 && this->splits.shape(1) == 2, "the arrays of the trees have other shapes");
     const size_t count = this->offsets.shape(0) - 1;
     require(this->gains.shape(0) == n_splits && this->values.shape(0) == n_splits + count,
             "the numbers of splits and leaves do not add up");
-    view = {reinterpret_cast<const Split*>(this->splits.data()), this->values.data(), this->offsets.data(), count,
-            limit};
+    view = {reinterpret_cast<const Split*>(this->splits.data()),
+            this->values.data(),
+            this->offsets.data(),
+            count,
+            limit,
+            this->closers ? this->closers->data() : nullptr,
+            this->closers ? this->closers->shape(0) : 0,
+            closed};
     n_features = check_trees(view, n_splits);
   }
   explicit BoundTrees(Trees&& trees)
@@ -409,9 +420,10 @@ NB_MODULE(_core, m) {
       .def(nb::init<Array2<uint64_t>, size_t, std::optional<Array1<double>>, std::optional<BoundCells>>(), "columns"_a,
            "n_rows"_a, "weight"_a.none() = nb::none(), "cells"_a.none() = nb::none());
   nb::class_<BoundTrees>(m, "Trees")
-      .def(nb::init<Array2<uint16_t>, Array1<float>, Array1<int32_t>, Array1<int64_t>, int32_t>(),
+      .def(nb::init<Array2<uint16_t>, Array1<float>, Array1<int32_t>, Array1<int64_t>, int32_t,
+                    std::optional<Array1<uint16_t>>, int32_t>(),
            "splits"_a.noconvert(), "gains"_a.noconvert(), "values"_a.noconvert(), "offsets"_a.noconvert(),
-           "limit"_a = kNoLimit)
+           "limit"_a = kNoLimit, "closers"_a.noconvert().none() = nb::none(), "closed"_a = 0)
       .def_prop_ro("limit", [](const BoundTrees& trees) { return trees.view.limit; })
       .def_ro("n_features", &BoundTrees::n_features)
       .def_prop_ro(

@@ -13,6 +13,8 @@ namespace {
 constexpr size_t kWalkedRows =
     12;  // so few are walked through the trees one by one: that is as fast, without any set-up
 
+bool is_one(const uint8_t* row, uint16_t feature) { return row[feature / 8] >> (feature % 8) & 1; }
+
 int32_t walk(const uint8_t* row, const TreesView& trees) {
   int32_t sum = 0;
   for (size_t t = 0; t < trees.count; ++t) {
@@ -20,12 +22,18 @@ int32_t walk(const uint8_t* row, const TreesView& trees) {
     size_t leaf = 0;
     for (size_t k = 0; k < tree.n_splits; ++k) {
       const Split split = tree.splits[k];
-      const bool one = row[split.feature / 8] >> (split.feature % 8) & 1;
-      leaf = (split.leaf == leaf) & one ? k + 1 : leaf;
+      leaf = (split.leaf == leaf) & is_one(row, split.feature) ? k + 1 : leaf;
     }
     sum += tree.values[leaf];
   }
   return sum;
+}
+
+// What a sum over the trees means for a row: its log-odds.
+int32_t log_odds_of(int32_t sum, const uint8_t* row, const TreesView& trees) {
+  for (size_t i = 0; i < trees.n_closers; ++i)
+    if (is_one(row, trees.closers[i])) return trees.closed;
+  return clamped(sum, trees.limit);
 }
 
 // The same trees on the features that they split on, numbered anew in ascending order, and where those are in a row.
@@ -91,14 +99,22 @@ std::vector<int32_t> log_odds(const Columns& columns, const TreesView& trees) {
   kernels().add_trees(columns, trees, sums.data());
   if (trees.limit < kNoLimit)
     for (int32_t& sum : sums) sum = clamped(sum, trees.limit);
+  for (size_t w = 0; trees.n_closers && w < columns.words; ++w) {
+    uint64_t any = 0;
+    for (size_t i = 0; i < trees.n_closers; ++i) any |= columns.column(trees.closers[i])[w];
+    for (size_t b = 0; any; ++b, any >>= 1)
+      if (any & 1) sums[64 * w + b] = trees.closed;
+  }
   return sums;
 }
 
 std::vector<int32_t> log_odds_at(const Rows& rows, const int32_t* index, size_t count, const TreesView& trees) {
   std::vector<int32_t> result(count);
   if (count <= kWalkedRows) {
-    for (size_t i = 0; i < count; ++i)
-      result[i] = clamped(walk(rows.row(static_cast<size_t>(index[i])), trees), trees.limit);
+    for (size_t i = 0; i < count; ++i) {
+      const uint8_t* row = rows.row(static_cast<size_t>(index[i]));
+      result[i] = log_odds_of(walk(row, trees), row, trees);
+    }
     return result;
   }
   const Kernels& k = kernels();
@@ -112,7 +128,8 @@ std::vector<int32_t> log_odds_at(const Rows& rows, const int32_t* index, size_t 
       compact.gather(k, rows, index + base + 64 * w, std::min<size_t>(64, n - 64 * w), columns.get() + w, words);
     std::fill(sums, sums + 64 * words, 0);
     k.add_trees({columns.get(), n, words}, compact.view(), sums);
-    for (size_t r = 0; r < n; ++r) result[base + r] = clamped(sums[r], trees.limit);
+    for (size_t r = 0; r < n; ++r)
+      result[base + r] = log_odds_of(sums[r], rows.row(static_cast<size_t>(index[base + r])), trees);
   }
   return result;
 }

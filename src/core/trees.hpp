@@ -34,6 +34,9 @@ struct TreesView {
   const int64_t* offsets;
   size_t count;
   int32_t limit = kNoLimit;
+  const uint16_t* closers = nullptr;  // features of which a 1 closes the conditional: its log-odds are `closed` then
+  size_t n_closers = 0;
+  int32_t closed = 0;
 
   Tree tree(size_t t) const {
     return {splits + offsets[t], static_cast<size_t>(offsets[t + 1] - offsets[t]), values + offsets[t] + t};

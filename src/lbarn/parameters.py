@@ -184,6 +184,15 @@ class LearnerParameters(Parameters):
         "unknown",
         paper="unknown",
     )
+    groups: str | Sequence[Sequence[Any]] | None = param(
+        "auto",
+        "Binary columns of which at most one is 1 in a row, such as a category written as one column for each level: lists of their "
+        'names or numbers, or "auto", which looks for them. Once one of them is 1, the others are not learned any more.',
+        "auto",
+        "array-like",
+        None,
+        paper=None,
+    )
     binarize: float | None = param(
         None,
         "Threshold: of every column, values above it are 1 and others 0.",

@@ -168,6 +168,10 @@ class Conditional:
             current = replace(current.head(n_start), n_start=n_start)
         return _boosted(current, train_rows, valid_rows, how, seed, cancel)
 
+    def closed_by(self, closers: NDArray[np.uint16], log_odds: float) -> Conditional:
+        """The same for rows without a 1 at one of these positions; log-odds of its own for others."""
+        return replace(self, trees=self.trees.closed_by(closers, log_odds))
+
     def head(self, count: int) -> Conditional:
         """With the first ``count`` trees alone."""
         curves = self.train_curve[: count + 1], self.valid_curve[: count + 1]

@@ -11,9 +11,10 @@ from lbarn import _core
 from lbarn._engine.bits import PackedBits, PickedRows
 from lbarn._engine.codetree import UNKNOWN, Cells, Layout
 
-__all__ = ["TrainingData", "TrainingRows"]
+__all__ = ["Group", "TrainingData", "TrainingRows"]
 
 Weights = NDArray[np.float64] | None
+_NOWHERE = np.zeros(0, np.uint16)
 
 
 @dataclass(frozen=True)
@@ -57,22 +58,39 @@ class TrainingRows:
     def n_columns(self) -> int:
         return self.bits.n_columns if self.cells is None else len(self.cells)
 
-    def at_node(self, layout: Layout, column: int, node: int, cells: _core.CellColumns | None = None) -> NodeRows:
-        """The rows that reach a node of a column; ``cells`` are the ``cell_columns`` of all rows.
+    def reached(
+        self, layout: Layout, column: int, node: int, closers: NDArray[np.uint16] = _NOWHERE
+    ) -> NDArray[np.bool_]:
+        """Whether each row reaches a node of a column, and none of the ``closers`` keeps it away.
 
-        A node that all rows reach has all of them: a row whose target is missing has no weight.
+        A row of a binary table does if its value is missing, too: it has no weight there.
         """
+        reached = np.ones(self.n_rows, np.bool_)
+        if self.cells is not None:
+            tree, own = layout.columns[column], self.cells[column]
+            reached = (own >= tree.low[node]) & (own < tree.high[node])
+        for position in closers.tolist():
+            reached &= self.bits.column(position) == 0
+        return reached
+
+    def at_node(
+        self,
+        layout: Layout,
+        column: int,
+        node: int,
+        cells: _core.CellColumns | None = None,
+        closers: NDArray[np.uint16] = _NOWHERE,
+    ) -> NodeRows:
+        """The rows that reach a node of a column; ``cells`` are the ``cell_columns`` of all rows."""
         position = int(layout.first_bit[column]) + node
-        if self.cells is None:
-            return NodeRows(self.bits, self.weight_for(position))
-        tree, own = layout.columns[column], self.cells[column]
-        reached = (own >= tree.low[node]) & (own < tree.high[node])
+        weight = self.weight if self.cells is not None else self.weight_for(position)
+        reached = self.reached(layout, column, node, closers)
         if reached.all():
-            return NodeRows(self.bits, self.weight, cells)
+            return NodeRows(self.bits, weight, cells)
         index = np.flatnonzero(reached).astype(np.int32)
-        weight = None if self.weight is None else self.weight[index]
         picked = self.bits.pick(index, position + 1)
-        return NodeRows(picked, weight, None if cells is None else cells.take(index))
+        own = None if weight is None else weight[index]
+        return NodeRows(picked, own, None if cells is None else cells.take(index))
 
     def cell_columns(self, layout: Layout, column: int) -> _core.CellColumns | None:
         """The columns before one that have many bits, each bit an interval of cells: to learn from them is fast."""
@@ -94,13 +112,16 @@ class TrainingRows:
             np.concatenate([tree.ones_high for tree in trees]).astype(np.uint16),
         )
 
-    def share_at_node(self, layout: Layout, column: int, node: int) -> float:
+    def share_at_node(
+        self, layout: Layout, column: int, node: int, closers: NDArray[np.uint16] = _NOWHERE
+    ) -> float:
         """The share of the rows, by weight, that reach a node."""
-        if self.cells is None:
+        if self.cells is None and not len(closers):
             return 1.0
-        tree, cells = layout.columns[column], self.cells[column]
-        reached = (cells >= tree.low[node]) & (cells < tree.high[node])
-        return float(np.average(reached, weights=self.weight))
+        weight = self.weight if self.cells is not None else self.weight_for(int(layout.first_bit[column]))
+        if weight is not None and not weight.any():
+            return 0.0
+        return float(np.average(self.reached(layout, column, node, closers), weights=weight))
 
     def node_log_odds(self, layout: Layout, column: int) -> NDArray[np.float64]:
         """The log-odds of every node of a column among the rows that reach it, with half a row more on either side."""
@@ -203,6 +224,21 @@ def _weight_or_ones(rows: TrainingRows) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True)
+class Group:
+    """Binary columns that exclude each other: at most one of them is 1, or exactly one if ``exact``.
+
+    ``log_odds`` are those of a 1 in a row that has one already.
+    """
+
+    columns: tuple[int, ...]
+    exact: bool
+    log_odds: float
+
+    def permuted(self, place: NDArray[np.intp]) -> Group:
+        return replace(self, columns=tuple(sorted(int(place[j]) for j in self.columns)))
+
+
+@dataclass(frozen=True)
 class TrainingData:
     """What a network is trained and validated on."""
 
@@ -210,10 +246,26 @@ class TrainingData:
     train: TrainingRows
     valid: TrainingRows
     seed: int
+    groups: tuple[Group, ...] = ()
 
     def in_order(self, order: NDArray[np.intp]) -> TrainingData:
-        layout = self.layout.permuted(order)
-        return TrainingData(layout, self.train.in_order(order, layout), self.valid.in_order(order, layout), self.seed)
+        layout, place = self.layout.permuted(order), np.argsort(order)
+        return replace(
+            self,
+            layout=layout,
+            train=self.train.in_order(order, layout),
+            valid=self.valid.in_order(order, layout),
+            groups=tuple(group.permuted(place) for group in self.groups),
+        )
+
+    def group_of(self, place: int) -> Group | None:
+        return next((group for group in self.groups if place in group.columns), None)
+
+    def closers(self, place: int) -> NDArray[np.uint16]:
+        """The bits of the columns before this one that are in its group."""
+        group = self.group_of(place)
+        before = [] if group is None else [k for k in group.columns if k < place]
+        return self.layout.first_bit[before].astype(np.uint16)
 
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + self.train.__sizeof__() + self.valid.__sizeof__()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,7 +24,7 @@ class Trees:
     A tree starts as leaf 0. Its split ``k``, ``splits[offsets[t] + k] == (leaf, position)``, takes that leaf apart: rows
     with a 0 at that position stay, rows with a 1 move to the new leaf ``k + 1``. Leaf ``l`` of tree ``t`` has the value
     ``values[offsets[t] + t + l]``, in units of 2^-20. The log-odds of a row are the sum of its leaves, but no further from
-    0 than ``limit``.
+    0 than ``limit``; and where a position among ``closers`` has a 1, they are ``closed``, whatever the trees say.
     """
 
     splits: NDArray[np.uint16]
@@ -32,6 +32,8 @@ class Trees:
     values: NDArray[np.int32]
     offsets: NDArray[np.int64]
     limit: int = NO_LIMIT
+    closers: NDArray[np.uint16] = field(default_factory=lambda: np.zeros(0, np.uint16))
+    closed: int = 0
 
     @classmethod
     def empty(cls) -> Trees:
@@ -45,13 +47,20 @@ class Trees:
 
     @classmethod
     def of_core(cls, trees: _core.Trees) -> Trees:
+        """Without closers: training knows nothing of them."""
         return cls(trees.splits, trees.gains, trees.values, trees.offsets, trees.limit)
+
+    def closed_by(self, closers: NDArray[np.uint16], log_odds: float) -> Trees:
+        """The same trees, which do not count for a row that has a 1 at one of these positions."""
+        return replace(self, closers=closers, closed=round(log_odds / LOG_ODDS_UNIT))
 
     @cached_property
     def core(self) -> _core.Trees:
         """The same arrays for the core, which checks them once: a ValueError says what is wrong."""
         try:
-            return _core.Trees(self.splits, self.gains, self.values, self.offsets, self.limit)
+            return _core.Trees(
+                self.splits, self.gains, self.values, self.offsets, self.limit, self.closers, self.closed
+            )
         except TypeError:
             raise ValueError("an array of the trees has another type or shape") from None
 
@@ -63,7 +72,7 @@ class Trees:
             raise ValueError("a gain is not a number")
 
     def __getstate__(self) -> dict[str, object]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # the core's object stays here
+        return {own.name: getattr(self, own.name) for own in fields(self)}  # the core's object stays here
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -71,7 +80,13 @@ class Trees:
     def head(self, count: int) -> Trees:
         """The first ``count`` trees, as views."""
         n = int(self.offsets[count])
-        return Trees(self.splits[:n], self.gains[:n], self.values[: n + count], self.offsets[: count + 1], self.limit)
+        return replace(
+            self,
+            splits=self.splits[:n],
+            gains=self.gains[:n],
+            values=self.values[: n + count],
+            offsets=self.offsets[: count + 1],
+        )
 
     def importance(self, position: int) -> NDArray[np.float64]:
         """Summed gain of each predictor, by position, for the variable at ``position``."""

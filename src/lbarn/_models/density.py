@@ -89,7 +89,11 @@ class RowModel(DensityMixin, BaseEstimator):
     def columns_(self) -> ColumnList:
         """What each column became: its kind, range or levels, cells, share of empty cells, and what its likelihood is of."""
         check_is_fitted(self)
-        return ColumnList.of(self.codebook_, self.table_format_, self.base_rates_)
+        return ColumnList.of(self.codebook_, self.table_format_, self._groups())
+
+    def _groups(self) -> tuple[tuple[int, ...], ...]:
+        """Modelled columns that exclude each other."""
+        return ()
 
     def _ready(self, X: Any) -> CodedTable:
         """``X`` with the model's columns, in its codes."""
@@ -125,6 +129,9 @@ class Density(RowModel):
     @abstractmethod
     def distribution(self) -> Distribution:
         """The trained distribution, apart from tables and parameters."""
+
+    def _groups(self) -> tuple[tuple[int, ...], ...]:
+        return self.distribution.groups
 
     def score_samples(self, X: Any) -> Floats:
         """log p(x) of every row, in nats; of the values that are there, if some are missing.

@@ -288,8 +288,10 @@ def _to_parts(model: LBARN, trim: bool) -> tuple[dict[str, Any], Tensors]:
         tensors["base_rates"] = model.base_rates_
     if not model.codebook_.is_binary:
         described, own = model.codebook_.to_parts()
-        header |= {"codebook": described, "n_valid": run.n_valid, "rounds": run.boosting.max_iter}
+        header["codebook"] = described
         tensors |= {f"codebook.{name}": array for name, array in own.items()}
+    if not model.codebook_.is_binary or model.network_.groups:  # not every row is one of every conditional
+        header |= {"n_valid": run.n_valid, "rounds": run.boosting.max_iter}
         tensors["constant"] = np.array([own.constant for own in run.conditionals], np.uint8)
         if not trimmed:
             shares = [(own.train_share, own.valid_share) for own in run.conditionals]
@@ -347,14 +349,15 @@ def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARN:
         rates = base_rates if book is None else base_rates[~np.isnan(base_rates)]
         if not ((rates > 0) & (rates < 1)).all():
             raise ModelFileError("the base rates are not probabilities")
-    curves = _curves(tensors, trimmed, order, lengths, book is None)
+    plain = "constant" not in tensors  # every row is one of every conditional
+    curves = _curves(tensors, trimmed, order, lengths, plain)
     if not trimmed:  # as long as they were, whatever the parameters say now
-        rounds = tensors["train_curve"].shape[1] - 1 if book is None else rounds
+        rounds = tensors["train_curve"].shape[1] - 1 if plain else rounds
         if not lengths.max(initial=0) <= rounds <= max(_MAX_ROUNDS, lengths.max(initial=0)):
             raise ModelFileError("the number of rounds makes no sense")
         how = replace(how, max_iter=rounds)
     constant, shares = np.zeros(nodes, np.uint8), np.ones((nodes, 2))
-    if book is not None:
+    if book is not None or not plain:
         constant = expect(tensors, "constant", np.uint8, (nodes,))
         if not trimmed:
             shares = expect(tensors, "shares", np.float64, (nodes, 2))

@@ -147,7 +147,7 @@ def tune(
     ).validated()
     seed = int(check_random_state(model.random_state).randint(2**31 - 1))
     rows = GivenRows.read(model, X, X_val, sample_weight, sample_weight_val)
-    data = rows.divided(validation_fraction, seed).filled(seed)  # as the network will see them
+    data = rows.divided(validation_fraction, seed).filled(seed, model.groups)  # as the network will see them
     data = data.in_order(np.arange(rows.n_columns))
     with _shown(verbose) as show:
         trials = _Trials(
@@ -249,7 +249,8 @@ def _sums(
     sums, mass = np.zeros((len(parts), max_iter + 1)), np.zeros(len(parts))
     column = int(layout.node_column[node])
     for p, part in enumerate(parts):
-        rows = part.at_node(layout, column, node - int(layout.first_node[column]))
+        closers = conditional.trees.closers
+        rows = part.at_node(layout, column, node - int(layout.first_node[column]), closers=closers)
         mass[p] = rows.n_rows if rows.weight is None else rows.weight.sum()
         if mass[p] > 0:
             sums[p] = mass[p] * padded(conditional.curve(rows.bits, rows.weight), max_iter)

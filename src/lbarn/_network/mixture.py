@@ -39,6 +39,10 @@ class Mixture:
         return self.networks[0].layout
 
     @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        return self.networks[0].groups
+
+    @property
     def n_trees(self) -> int:
         return sum(network.n_trees for network in self.networks)
 

@@ -121,8 +121,14 @@ def nested(tensors: Tensors, k: int) -> Tensors:
 def pack_trees(network: Sequence[Trees]) -> Tensors:
     """The trees of several conditionals as a few arrays."""
     limits = np.array([t.limit for t in network], np.int32)
+    closers = [t.closers for t in network]
     none = Trees.empty()
     own = [none, *network]
+    groups = {
+        "closers": np.concatenate(closers),
+        "closer_counts": np.array([len(part) for part in closers], np.int64),
+        "closed": np.array([t.closed for t in network], np.int32),
+    } if any(map(len, closers)) else {}
     return {
         "splits": np.concatenate([t.splits for t in own]),
         "gains": np.concatenate([t.gains for t in own]),
@@ -130,6 +136,7 @@ def pack_trees(network: Sequence[Trees]) -> Tensors:
         "tree_splits": np.concatenate([np.diff(t.offsets) for t in own]).astype(np.uint16),
         "tree_counts": np.array([len(t) for t in network], np.int64),
         **({"limits": limits} if (limits != NO_LIMIT).any() else {}),
+        **groups,
     }
 
 
@@ -144,6 +151,7 @@ def unpack_trees(tensors: Mapping[str, NDArray[Any]], positions: NDArray[np.intp
     limits = np.full(n_positions, NO_LIMIT, np.int32)
     if "limits" in tensors:
         limits = expect(tensors, "limits", np.int32, (n_positions,))
+    closers, ends, closed = _closers(tensors, n_positions)
     if (counts < 0).any() or (counts > len(sizes)).any() or counts.sum() != len(sizes):
         raise ModelFileError("the numbers of trees do not add up")
     n_splits = int(sizes.sum())
@@ -156,10 +164,24 @@ def unpack_trees(tensors: Mapping[str, NDArray[Any]], positions: NDArray[np.intp
         a, b = int(first_tree[d]), int(first_tree[d + 1])
         s, e = int(first_split[a]), int(first_split[b])
         offsets = first_split[a : b + 1] - s
-        trees = Trees(splits[s:e], gains[s:e], values[s + a : e + b], offsets, int(limits[d]))
+        own = closers[ends[d] : ends[d + 1]]
+        trees = Trees(splits[s:e], gains[s:e], values[s + a : e + b], offsets, int(limits[d]), own, int(closed[d]))
         try:
             trees.check(int(positions[d]))
         except ValueError as error:
             raise ModelFileError(str(error)) from error
         network.append(trees)
     return network
+
+
+def _closers(
+    tensors: Mapping[str, NDArray[Any]], n_positions: int
+) -> tuple[NDArray[np.uint16], NDArray[np.int64], NDArray[np.int32]]:
+    """The closers of all conditionals, where those of each begin and end, and what they close it at."""
+    if "closers" not in tensors:
+        return np.zeros(0, np.uint16), np.zeros(n_positions + 1, np.int64), np.zeros(n_positions, np.int32)
+    closers = expect(tensors, "closers", np.uint16, (None,))
+    counts = expect(tensors, "closer_counts", np.int64, (n_positions,))
+    if (counts < 0).any() or (counts > len(closers)).any() or counts.sum() != len(closers):
+        raise ModelFileError("the numbers of columns that close others do not add up")
+    return closers, np.concatenate([[0], np.cumsum(counts)]), expect(tensors, "closed", np.int32, (n_positions,))

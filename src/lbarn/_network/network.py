@@ -98,6 +98,10 @@ class Distribution(Protocol):
     def layout(self) -> Layout:
         """The bits of the columns, as they were given."""
 
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Binary columns of which at most one is 1 in a row, or nearly so."""
+
     def log_likelihood(
         self, rows: Cells, n_jobs: int | None = None, unknown: NDArray[np.bool_] | None = None
     ) -> Floats:
@@ -176,6 +180,17 @@ class Network:
     def position(self) -> NDArray[np.intp]:
         """The place of every column in the order."""
         return np.argsort(self.order)
+
+    @cached_property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Binary columns of which at most one is 1 in a row, or nearly so."""
+        owner = self.ordered_layout.bit_column
+        found: dict[int, set[int]] = {}  # by the first of them
+        for k, trees in zip(self.ordered_layout.node_column.tolist(), self.trees):
+            if len(trees.closers):
+                members = owner[trees.closers].tolist()
+                found.setdefault(min(members), set()).update(members, [k])
+        return tuple(tuple(sorted(self.order[list(members)].tolist())) for members in found.values())
 
     @cached_property
     def nodes(self) -> NodeTrees:
@@ -393,6 +408,8 @@ class Network:
             digest.update(trees.values.astype("<i4", copy=False).tobytes())
             if trees.limit != NO_LIMIT:
                 digest.update(trees.limit.to_bytes(4, "little"))
+            if len(trees.closers):
+                digest.update(trees.closers.astype("<u2").tobytes() + trees.closed.to_bytes(4, "little", signed=True))
         return digest.digest()
 
 

@@ -7,9 +7,6 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any, overload
 
-import numpy as np
-from numpy.typing import NDArray
-
 from lbarn._tables.codebook import Codebook
 from lbarn._tables.codes import CategoricalCode, ContinuousCode, GridCode
 from lbarn._tables.table import TableFormat
@@ -34,6 +31,8 @@ class ColumnInfo:
     share_missing: float
     measure: str
     """What its likelihood is of: mass, or density."""
+    group: tuple[Any, ...] | None = None
+    """Of a binary column, itself and those that exclude it."""
 
 
 class ColumnList(Sequence[ColumnInfo]):
@@ -43,11 +42,15 @@ class ColumnList(Sequence[ColumnInfo]):
         self._columns = list(columns)
 
     @classmethod
-    def of(cls, book: Codebook, table_format: TableFormat, base_rates: NDArray[np.float64] | None) -> ColumnList:
+    def of(
+        cls, book: Codebook, table_format: TableFormat, groups: Sequence[Sequence[int]] = ()
+    ) -> ColumnList:
+        """Of all columns that were given; ``groups`` are numbers of modelled ones."""
         labels = table_format.labels(book.n_columns + len(book.left_out))
         found: dict[int, ColumnInfo] = {
             j: ColumnInfo(labels[j], "left out", why, None, "", 0, float("nan"), "") for j, why in book.left_out.items()
         }
+        group_of = {j: tuple(labels[k] for k in book.taken[list(own)]) for own in groups for j in book.taken[list(own)]}
         for j, code in zip(book.taken.tolist(), book.codes):
             levels: tuple[Any, ...] | None = None
             if isinstance(code, CategoricalCode):
@@ -62,7 +65,15 @@ class ColumnList(Sequence[ColumnInfo]):
             if isinstance(code, ContinuousCode):
                 resolution = "none"
             found[j] = ColumnInfo(
-                labels[j], code.kind, values, levels, resolution, n_cells, code.share_missing, code.measure
+                labels[j],
+                code.kind,
+                values,
+                levels,
+                resolution,
+                n_cells,
+                code.share_missing,
+                code.measure,
+                group_of.get(j),
             )
         return cls([found[j] for j in sorted(found)])
 
@@ -91,7 +102,8 @@ class ColumnList(Sequence[ColumnInfo]):
         for own in self._columns:
             empty = "" if not own.share_missing > 0 else f"{own.share_missing:.1%}"
             cells = str(own.n_cells) if own.n_cells else ""
-            rows.append((str(own.name), own.kind, own.values, own.resolution, cells, empty, own.measure))
+            values = own.values if own.group is None else f"{own.values}; one of {', '.join(map(str, own.group))}"
+            rows.append((str(own.name), own.kind, values, own.resolution, cells, empty, own.measure))
         return rows
 
     def __repr__(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ from lbarn._tables.codebook import Codebook
 from lbarn._tables.coded import CodedTable
 from lbarn._tables.kinds import Coding
 from lbarn._tables.table import Table, TableFormat, read_table
+from lbarn._training.groups import find_groups
 
 __all__ = ["CodingParameters", "GivenRows", "checked_weights", "coded_rows", "hold_out"]
 
@@ -77,6 +78,13 @@ class GivenRows:
     def n_columns(self) -> int:
         return self.book.n_columns
 
+    def column_number(self, label: Any) -> int:
+        """The number among the modelled columns of one that is called by its name, or by its number among those given."""
+        number = next(iter(self.format.numbered({label: None}, self.n_given, "groups")))
+        if number in self.book.left_out:
+            raise ValueError(f"groups: column {label!r} is left out ({self.book.left_out[number]})")
+        return int(np.searchsorted(self.book.taken, number))
+
     @property
     def n_given(self) -> int:
         """Columns, with those that are left out."""
@@ -122,8 +130,12 @@ class GivenRows:
         kept, held = hold_out(self.train.n_rows, validation_fraction, [seed, 0], self.train.weight)
         return replace(self, train=self.train.take(np.sort(kept)), valid=self.train.take(np.sort(held)))
 
-    def filled(self, seed: int) -> TrainingData:
+    def filled(self, seed: int, groups: str | Sequence[Any] | None = None) -> TrainingData:
         """What to train on: a missing value reads as its column's most common one among the training rows."""
+        data = self._filled(seed)
+        return replace(data, groups=find_groups(groups, data, self.column_number))
+
+    def _filled(self, seed: int) -> TrainingData:
         assert self.valid is not None
         layout = self.book.layout
         if self.train.cells is not None:

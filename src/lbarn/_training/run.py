@@ -213,7 +213,7 @@ def train_run(
             f"{checkpoint} was begun with another seed than the fit that warm_start=True continues; choose an empty folder"
         )
     seed = seed if store is None else store.seed
-    data = rows.divided(parameters.validation_fraction, seed).filled(seed)
+    data = rows.divided(parameters.validation_fraction, seed).filled(seed, parameters.groups)
     D = data.layout.n_columns
     if targets is not None:
         order = np.array([*(j for j in range(D) if j not in targets), *targets], dtype=np.intp)
@@ -352,19 +352,24 @@ def _train(
 ) -> tuple[Conditional, ...]:
     """The conditionals of one column, each on the rows that reach its node."""
     layout, train, valid = data.layout, data.train, data.valid
-    cells = train.cell_columns(layout, place)
-    trained = []
+    cells, closers, group = train.cell_columns(layout, place), data.closers(place), data.group_of(place)
+    trained: list[Conditional] = []
+
+    def keep(own: Conditional) -> None:
+        trained.append(own if group is None else own.closed_by(closers, group.log_odds))
+
     for node in range(layout.columns[place].n_nodes):
         position = int(layout.first_bit[place]) + node
         log_odds = _fixed_log_odds(data, place, node)
         if log_odds is not None:
-            trained.append(Conditional.fixed(position, log_odds))
+            keep(Conditional.fixed(position, log_odds))
             continue
-        rows, rows_val = train.at_node(layout, place, node, cells), valid.at_node(layout, place, node)
-        shares = train.share_at_node(layout, place, node), valid.share_at_node(layout, place, node)
+        rows = train.at_node(layout, place, node, cells, closers)
+        rows_val = valid.at_node(layout, place, node, closers=closers)
+        shares = train.share_at_node(layout, place, node, closers), valid.share_at_node(layout, place, node, closers)
         own = Conditional.untrained(position) if start is None else start[node]
         own = replace(own, train_share=shares[0], valid_share=shares[1])
-        trained.append(
+        keep(
             own.extend(
                 rows.bits,
                 rows_val.bits,
@@ -384,15 +389,20 @@ def _fixed_log_odds(data: TrainingData, place: int, node: int) -> float | None:
     tree = data.layout.columns[place]
     if not np.isnan(tree.fixed[node]):
         return float(tree.fixed[node])
-    if data.train.cells is None or data.valid.cells is None:
+    group = data.group_of(place)
+    if group is not None and group.exact and place == group.columns[-1]:
+        return -group.log_odds  # it is this one if it is none of the others
+    if group is None and data.train.cells is None:
         return None
+    position = int(data.layout.first_bit[place]) + node
     counts = np.zeros((2, 2))
     for i, rows in enumerate((data.train, data.valid)):
-        assert rows.cells is not None
-        cells = rows.cells[place]
-        for bit, (a, b) in enumerate(((tree.low[node], tree.cut[node]), (tree.cut[node], tree.high[node]))):
-            reached = (cells >= a) & (cells < b)
-            counts[i, bit] = np.count_nonzero(reached if rows.weight is None else reached & (rows.weight > 0))
+        reached = rows.reached(data.layout, place, node, data.closers(place))
+        weight = rows.weight if rows.cells is not None else rows.weight_for(position)
+        if weight is not None:
+            reached &= weight > 0
+        ones = rows.bits.column(position) if rows.cells is None else rows.cells[place] >= tree.cut[node]
+        counts[i] = np.bincount(ones[reached].astype(np.intp), minlength=2)
     if counts[0].sum() >= 2 and counts[1].sum() >= 1:
         return None
     zeros, ones = counts.sum(axis=0)
@@ -418,7 +428,7 @@ def _refit(
     renewed = []
     for node, own in enumerate(conditionals):
         if not own.constant:
-            there = rows.at_node(layout, place, node)
+            there = rows.at_node(layout, place, node, closers=own.trees.closers)
             if there.n_rows:
                 own = own.refit(there.bits, how.for_rows(there.n_rows), weight=there.weight, cancel=cancel)
         renewed.append(own)

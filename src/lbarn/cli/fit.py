@@ -262,7 +262,7 @@ def _columns_told(given: GivenRows, tables: TrainingTables, dropped: Sequence[st
     if book.is_binary and not book.left_out:
         yield f"{book.n_columns:,} columns of 0 and 1"
     else:
-        yield from ColumnList.of(book, given.format, None).lines(
+        yield from ColumnList.of(book, given.format).lines(
             _SHOWN, dict.fromkeys(tables.counting, "counts the rows")
         )
     if dropped:
