@@ -188,6 +188,8 @@ OTHER: dict[str, Any] = {
     "columns": {0: "binary"},
     "max_cells": 16,
     "missing": "unknown",
+    "groups": [[0, 1]],
+    "counts": False,
     "random_state": 4,
 }
 

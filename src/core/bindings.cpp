@@ -14,6 +14,7 @@
 
 #include "bits.hpp"
 #include "booster.hpp"
+#include "counts.hpp"
 #include "entropy.hpp"
 #include "evaluate.hpp"
 #include "kernels.hpp"
@@ -332,6 +333,55 @@ New2<uint64_t> taken(const Array2<uint8_t>& rows, const Array1<int32_t>& index, 
   return give<New2<uint64_t>>(std::move(out), {n_columns, words});
 }
 
+struct BoundCounts {
+  Array2<uint64_t> masks;
+  Array1<uint16_t> which, at_least;
+  CountsView view;
+
+  BoundCounts(Array2<uint64_t> masks, Array1<uint16_t> which, Array1<uint16_t> at_least)
+      : masks(std::move(masks)),
+        which(std::move(which)),
+        at_least(std::move(at_least)),
+        view{this->masks.data(), this->masks.shape(0),    this->masks.shape(1), this->which.data(),
+             this->at_least.data(), this->which.shape(0)} {
+    require(this->which.shape(0) == this->at_least.shape(0), "counts: a threshold for every feature is needed");
+    for (size_t f = 0; f < view.n_features; ++f) require(view.which[f] < view.n_masks, "counts: there is no such mask");
+  }
+};
+
+void check_counts(const Rows& rows, const BoundCounts& counts) {
+  require(8 * counts.view.words <= rows.stride, "counts: a mask is longer than the rows");
+}
+
+New2<uint16_t> counted(const Array2<uint8_t>& rows, const Array1<int32_t>& index, const BoundCounts& counts) {
+  const Rows r = rows_of(rows);
+  check_counts(r, counts);
+  check_index(index, r.count);
+  const size_t n = index.shape(0);
+  std::vector<uint16_t> out(n * counts.view.n_masks);
+  {
+    nb::gil_scoped_release released;
+    count_ones(r, index.data(), n, counts.view, out.data());
+  }
+  return give<New2<uint16_t>>(std::move(out), {n, counts.view.n_masks});
+}
+
+New2<uint8_t> with_counts(const Array2<uint8_t>& rows, const Array1<int32_t>& index, const BoundCounts& counts,
+                          size_t position, bool with_target) {
+  const Rows r = rows_of(rows);
+  check_counts(r, counts);
+  check_index(index, r.count);
+  require(position + with_target <= 8 * r.stride, "rows: fewer columns than asked for");
+  const size_t bits = position + counts.view.n_features + 1;
+  const size_t stride = (bits + 8 * kRowAlign - 1) / (8 * kRowAlign) * kRowAlign, n = index.shape(0);
+  std::vector<uint8_t> out(n * stride);
+  {
+    nb::gil_scoped_release released;
+    append_counts(r, index.data(), n, counts.view, position, with_target, out.data(), stride);
+  }
+  return give<New2<uint8_t>>(std::move(out), {n, stride});
+}
+
 // Keeps the arrays that it looks at.
 class Entropies {
  public:
@@ -439,6 +489,9 @@ NB_MODULE(_core, m) {
       .def_prop_ro(
           "train_curve", [](const BoundBoosted& boosted) { return boosted.train_curve; }, kShared)
       .def_prop_ro("valid_curve", [](const BoundBoosted& boosted) { return boosted.valid_curve; }, kShared);
+  nb::class_<BoundCounts>(m, "Counts")
+      .def(nb::init<Array2<uint64_t>, Array1<uint16_t>, Array1<uint16_t>>(), "masks"_a.noconvert(),
+           "which"_a.noconvert(), "at_least"_a.noconvert());
   nb::class_<Entropies>(m, "ConditionalEntropies")
       .def(nb::init<Array2<uint64_t>, size_t, Array2<uint64_t>, size_t, uint64_t>(), "train"_a, "n_train"_a, "valid"_a,
            "n_valid"_a, "seed"_a)
@@ -450,6 +503,8 @@ NB_MODULE(_core, m) {
   m.def("column_words", &column_words, "n_rows"_a);
   m.def("transpose", &transposed, "rows"_a, "n_columns"_a);
   m.def("take_columns", &taken, "rows"_a, "index"_a, "n_columns"_a);
+  m.def("count_ones", &counted, "rows"_a, "index"_a, "counts"_a);
+  m.def("with_counts", &with_counts, "rows"_a, "index"_a, "counts"_a, "position"_a, "with_target"_a);
   m.def("boost", &boost_rows, "train"_a, "valid"_a, "position"_a, "parameters"_a, "seed"_a, "start"_a, "cancel"_a);
   m.def("refit", &refit_trees, "rows"_a, "position"_a, "trees"_a, "parameters"_a, "n_start"_a, "start_rate"_a,
         "cancel"_a);

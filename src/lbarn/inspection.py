@@ -269,6 +269,17 @@ def _index(column: str, names: list[Any]) -> int:
     )
 
 
+def _asked(trees: Trees, position: int, names: Sequence[Any]) -> Any:
+    """What a split asks: a column, or a count."""
+    counts = trees.counts
+    if counts is None or position < counts.position:
+        return names[position]
+    feature = position - counts.position
+    counted, least = counts.counted(int(counts.which[feature])), int(counts.at_least[feature])
+    first, last = (own.column if isinstance(own, _Question) else own for own in (names[counted[0]], names[counted[-1]]))
+    return _Question(f"ones among {len(counted)} values from {first} to {last}", f">= {least}", f"< {least}")
+
+
 def _tree(trees: Trees, t: int, names: Sequence[Any]) -> dict[str, Any]:
     """Tree ``t`` as nested dictionaries: a leaf has a value (log-odds), an inner node a column and two branches.
 
@@ -284,7 +295,7 @@ def _tree(trees: Trees, t: int, names: Sequence[Any]) -> dict[str, Any]:
         else:
             leaves[leaf] = {}
             leaves.append({})
-            asked = names[position]
+            asked = _asked(trees, position, names)
             if isinstance(asked, _Question):
                 node.update(column=asked.column, if_one=asked.one, if_zero=asked.zero)
             else:

@@ -193,6 +193,14 @@ class LearnerParameters(Parameters):
         None,
         paper=None,
     )
+    counts: str | bool = param(
+        "auto",
+        "Whether columns are also predicted from counts: how many ones there were so far, and of each level where several columns "
+        'share their levels. "auto" tries both on some of the columns and takes what validates better.',
+        "auto",
+        "boolean",
+        paper=False,
+    )
     binarize: float | None = param(
         None,
         "Threshold: of every column, values above it are 1 and others 0.",

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from lbarn import _core
 from lbarn._engine.bits import PackedBits, PickedRows
+from lbarn._engine.counts import Counts
 from lbarn._engine.trees import Trees
 
 __all__ = ["Boosting", "Conditional"]
@@ -113,9 +114,14 @@ class Conditional:
     valid_share: float = 1.0
     constant: bool = False
 
+    @property
+    def target(self) -> int:
+        """The column that is learned, of rows to learn from: counts come before it."""
+        return self.position + (0 if self.trees.counts is None else len(self.trees.counts))
+
     @classmethod
-    def untrained(cls, position: int) -> Conditional:
-        return cls(position, Trees.empty(), np.zeros(0), np.zeros(0))
+    def untrained(cls, position: int, counts: Counts | None = None) -> Conditional:
+        return cls(position, replace(Trees.empty(), counts=counts), np.zeros(0), np.zeros(0))
 
     @classmethod
     def fixed(cls, position: int, log_odds: float) -> Conditional:
@@ -189,7 +195,7 @@ class Conditional:
         """The same splits with leaf values renewed on ``bits``, round by round. A leaf that meets no row gets 0."""
         renewed = _core.refit(
             _rows(bits, weight),
-            self.position,
+            self.target,
             self.trees.core,
             how.for_core(),
             n_start=self.n_start,
@@ -200,7 +206,7 @@ class Conditional:
 
     def curve(self, bits: Bits, weight: Weights = None) -> NDArray[np.float64]:
         """Mean log-likelihood of ``bits`` after 0, 1, ... trees."""
-        return _core.curve(_rows(bits, weight), self.position, self.trees.core, _core.CancelFlag())
+        return _core.curve(_rows(bits, weight), self.target, self.trees.core, _core.CancelFlag())
 
 
 def _boosted(
@@ -212,6 +218,6 @@ def _boosted(
     cancel: _core.CancelFlag,
 ) -> Conditional:
     before = _core.Boosted(conditional.trees.core, conditional.train_curve, conditional.valid_curve)
-    after = _core.boost(train, valid, conditional.position, how.for_core(), seed, before, cancel)
-    trees = Trees.of_core(after.trees)
+    after = _core.boost(train, valid, conditional.target, how.for_core(), seed, before, cancel)
+    trees = conditional.trees.with_trees(Trees.of_core(after.trees))
     return replace(conditional, trees=trees, train_curve=after.train_curve, valid_curve=after.valid_curve)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from lbarn import _core
 from lbarn._engine.bits import PackedBits, PickedRows
 from lbarn._engine.codetree import UNKNOWN, Cells, Layout
+from lbarn._engine.counts import Counts
 
 __all__ = ["Group", "TrainingData", "TrainingRows"]
 
@@ -80,15 +81,16 @@ class TrainingRows:
         node: int,
         cells: _core.CellColumns | None = None,
         closers: NDArray[np.uint16] = _NOWHERE,
+        counts: Counts | None = None,
     ) -> NodeRows:
         """The rows that reach a node of a column; ``cells`` are the ``cell_columns`` of all rows."""
         position = int(layout.first_bit[column]) + node
         weight = self.weight if self.cells is not None else self.weight_for(position)
         reached = self.reached(layout, column, node, closers)
-        if reached.all():
+        if counts is None and reached.all():
             return NodeRows(self.bits, weight, cells)
         index = np.flatnonzero(reached).astype(np.int32)
-        picked = self.bits.pick(index, position + 1)
+        picked = self.bits.pick(index, position + 1) if counts is None else counts.to_train(self.bits.rows, index)
         own = None if weight is None else weight[index]
         return NodeRows(picked, own, None if cells is None else cells.take(index))
 
@@ -247,6 +249,7 @@ class TrainingData:
     valid: TrainingRows
     seed: int
     groups: tuple[Group, ...] = ()
+    counted: tuple[NDArray[np.intp], ...] = ()  # kinds of ones to count: (column, bit of the column) of each
 
     def in_order(self, order: NDArray[np.intp]) -> TrainingData:
         layout, place = self.layout.permuted(order), np.argsort(order)
@@ -256,6 +259,7 @@ class TrainingData:
             train=self.train.in_order(order, layout),
             valid=self.valid.in_order(order, layout),
             groups=tuple(group.permuted(place) for group in self.groups),
+            counted=tuple(np.stack([place[own[:, 0]], own[:, 1]], axis=1) for own in self.counted),
         )
 
     def group_of(self, place: int) -> Group | None:

@@ -9,12 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lbarn import _core
+from lbarn._engine.counts import Counts
 
 __all__ = ["LOG_ODDS_UNIT", "NO_LIMIT", "UNIT", "Trees", "log_likelihoods", "probabilities"]
 
 LOG_ODDS_UNIT = 2.0**-20  # leaf values and log-odds
 NO_LIMIT = 2**31 - 1  # no log-odds are larger
 UNIT = 2.0**-30  # probabilities and log-likelihoods
+
+_CHUNK_ROWS = 1 << 16  # whose counts are kept at a time
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,8 @@ class Trees:
     A tree starts as leaf 0. Its split ``k``, ``splits[offsets[t] + k] == (leaf, position)``, takes that leaf apart: rows
     with a 0 at that position stay, rows with a 1 move to the new leaf ``k + 1``. Leaf ``l`` of tree ``t`` has the value
     ``values[offsets[t] + t + l]``, in units of 2^-20. The log-odds of a row are the sum of its leaves, but no further from
-    0 than ``limit``; and where a position among ``closers`` has a 1, they are ``closed``, whatever the trees say.
+    0 than ``limit``; and where a position among ``closers`` has a 1, they are ``closed``, whatever the trees say. Positions
+    behind the variable's own are those of its ``counts``.
     """
 
     splits: NDArray[np.uint16]
@@ -34,6 +38,7 @@ class Trees:
     limit: int = NO_LIMIT
     closers: NDArray[np.uint16] = field(default_factory=lambda: np.zeros(0, np.uint16))
     closed: int = 0
+    counts: Counts | None = None  # what they may also split on
 
     @classmethod
     def empty(cls) -> Trees:
@@ -49,6 +54,10 @@ class Trees:
     def of_core(cls, trees: _core.Trees) -> Trees:
         """Without closers: training knows nothing of them."""
         return cls(trees.splits, trees.gains, trees.values, trees.offsets, trees.limit)
+
+    def with_trees(self, trees: Trees) -> Trees:
+        """Other trees on the same predictors."""
+        return replace(trees, closers=self.closers, closed=self.closed, counts=self.counts)
 
     def closed_by(self, closers: NDArray[np.uint16], log_odds: float) -> Trees:
         """The same trees, which do not count for a row that has a 1 at one of these positions."""
@@ -66,7 +75,11 @@ class Trees:
 
     def check(self, position: int) -> None:
         """Raise a ValueError if these cannot be the trees of the variable at ``position``."""
-        if self.core.n_features > position:
+        if self.counts is not None:
+            if self.counts.position != position or (self.closers >= position).any():
+                raise ValueError("a conditional looks at a variable that comes later in the order")
+            self.counts.check()
+        if self.core.n_features > position + (0 if self.counts is None else len(self.counts)):
             raise ValueError("a split uses a variable that comes later in the order")
         if not np.isfinite(self.gains).all():
             raise ValueError("a gain is not a number")
@@ -89,16 +102,33 @@ class Trees:
         )
 
     def importance(self, position: int) -> NDArray[np.float64]:
-        """Summed gain of each predictor, by position, for the variable at ``position``."""
-        return np.bincount(self.splits[:, 1], weights=self.gains, minlength=position).astype(np.float64)
+        """Summed gain of each predictor, by position, for the variable at ``position``; all that is counted shares that of a count."""
+        gain = np.bincount(self.splits[:, 1], weights=self.gains, minlength=position).astype(np.float64)
+        if self.counts is None:
+            return gain
+        own, of_counts = gain[:position], np.zeros(len(self.counts.masks))
+        for feature, value in enumerate(gain[position:]):
+            of_counts[self.counts.which[feature]] += value
+        for m in np.flatnonzero(of_counts):
+            counted = self.counts.counted(int(m))
+            own[counted] += of_counts[m] / len(counted)
+        return own
 
     def log_odds(self, columns: NDArray[np.uint64], n_rows: int) -> NDArray[np.int32]:
-        """Log-odds of a 1 for every row of packed columns in network order, in units of 2^-20."""
+        """Log-odds of a 1 for every row of packed columns in network order, in units of 2^-20; not of trees with counts."""
+        assert self.counts is None
         return _core.log_odds(columns, n_rows, self.core)
 
     def log_odds_at(self, rows: NDArray[np.uint8], index: NDArray[np.int32]) -> NDArray[np.int32]:
         """The same for some rows of ``PackedBits.rows``, by their numbers; others cost nothing."""
-        return _core.log_odds_at(rows, index, self.core)
+        if self.counts is None:
+            return _core.log_odds_at(rows, index, self.core)
+        odds = np.empty(len(index), np.int32)
+        for start in range(0, len(index), _CHUNK_ROWS):
+            part = self.counts.appended(rows, index[start : start + _CHUNK_ROWS])
+            everyone = np.arange(len(part), dtype=np.int32)
+            odds[start : start + len(part)] = _core.log_odds_at(part, everyone, self.core)
+        return odds
 
 
 def log_likelihoods(log_odds: NDArray[np.int32], target: NDArray[np.uint64]) -> NDArray[np.int64]:

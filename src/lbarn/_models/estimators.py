@@ -55,7 +55,7 @@ def _plain(value: Any) -> Any:
             [_plain(key), own] for key, own in value.items()
         ]  # names in JSON are strings, and columns may be numbers
     if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str):
-        return np.asarray(value).tolist()
+        return [_plain(own) for own in value]
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -72,6 +72,8 @@ def parameters_from_json(kind: type[_Model], parameters: Any) -> _Model:
     if isinstance(parameters.get("columns"), list):
         parameters = {**parameters, "columns": {key: str(kind) for key, kind in parameters["columns"]}}
     for name, value in parameters.items():
+        if name == "groups":
+            continue  # of names or numbers of columns: looked at in fit alone
         if isinstance(value, list) and np.asarray(value).dtype.kind not in "biuf":
             raise ValueError(f"the {name} asked for is not of numbers")
         if isinstance(value, int) and abs(value) >= 2**63:

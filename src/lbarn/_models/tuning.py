@@ -250,7 +250,8 @@ def _sums(
     column = int(layout.node_column[node])
     for p, part in enumerate(parts):
         closers = conditional.trees.closers
-        rows = part.at_node(layout, column, node - int(layout.first_node[column]), closers=closers)
+        own = node - int(layout.first_node[column])
+        rows = part.at_node(layout, column, own, None, closers, conditional.trees.counts)
         mass[p] = rows.n_rows if rows.weight is None else rows.weight.sum()
         if mass[p] > 0:
             sums[p] = mass[p] * padded(conditional.curve(rows.bits, rows.weight), max_iter)

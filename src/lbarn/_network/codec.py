@@ -213,7 +213,7 @@ class Codec:
         self.fingerprint = network.fingerprint()
         self._n_jobs = n_jobs
         layout = network.ordered_layout
-        if layout.is_binary:
+        if network.by_columns:
             self._steps: Sequence[Any] = range(layout.n_columns)
             self._blocks: type[_BitBlock] | type[_CellBlock] = _BitBlock
         else:

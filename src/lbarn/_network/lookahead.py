@@ -37,6 +37,8 @@ def likely_causes(trees: Trees, bit: bool, known: Setting) -> NDArray[np.int8]:
     >>> likely_causes(both, True, np.array([UNSET, UNSET, 1], np.int8))
     array([[ 1,  1, -1]], dtype=int8)
     """
+    n_known = len(known)
+    known = np.pad(known, (0, 0 if trees.counts is None else len(trees.counts)), constant_values=UNSET)  # any count may be
     leaves = _Leaves(trees, bit)
     found: dict[bytes, Setting] = {}
     for tree, leaf in leaves.loudest(known, _TRIED_LEAVES):
@@ -54,7 +56,8 @@ def likely_causes(trees: Trees, bit: bool, known: Setting) -> NDArray[np.int8]:
             end = leaves.settled(end, *following[0])
         found[end.tobytes()] = end
     free = known == UNSET
-    return np.array([np.where(free, setting, UNSET) for setting in found.values()], np.int8).reshape(-1, len(known))
+    settings = [np.where(free, setting, UNSET)[:n_known] for setting in found.values()]
+    return np.array(settings, np.int8).reshape(-1, n_known)
 
 
 class _Leaves:

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lbarn._engine.bits import row_bytes
+from lbarn._engine.counts import Counts
 from lbarn._engine.trees import NO_LIMIT, Trees
 from lbarn._network import container
 from lbarn._network.container import Tensors, expect
@@ -121,14 +123,8 @@ def nested(tensors: Tensors, k: int) -> Tensors:
 def pack_trees(network: Sequence[Trees]) -> Tensors:
     """The trees of several conditionals as a few arrays."""
     limits = np.array([t.limit for t in network], np.int32)
-    closers = [t.closers for t in network]
     none = Trees.empty()
     own = [none, *network]
-    groups = {
-        "closers": np.concatenate(closers),
-        "closer_counts": np.array([len(part) for part in closers], np.int64),
-        "closed": np.array([t.closed for t in network], np.int32),
-    } if any(map(len, closers)) else {}
     return {
         "splits": np.concatenate([t.splits for t in own]),
         "gains": np.concatenate([t.gains for t in own]),
@@ -136,7 +132,8 @@ def pack_trees(network: Sequence[Trees]) -> Tensors:
         "tree_splits": np.concatenate([np.diff(t.offsets) for t in own]).astype(np.uint16),
         "tree_counts": np.array([len(t) for t in network], np.int64),
         **({"limits": limits} if (limits != NO_LIMIT).any() else {}),
-        **groups,
+        **_pack_closers(network),
+        **_pack_counts(network),
     }
 
 
@@ -151,7 +148,8 @@ def unpack_trees(tensors: Mapping[str, NDArray[Any]], positions: NDArray[np.intp
     limits = np.full(n_positions, NO_LIMIT, np.int32)
     if "limits" in tensors:
         limits = expect(tensors, "limits", np.int32, (n_positions,))
-    closers, ends, closed = _closers(tensors, n_positions)
+    closers, closed = _closers(tensors, n_positions)
+    counted = _counts(tensors, positions)
     if (counts < 0).any() or (counts > len(sizes)).any() or counts.sum() != len(sizes):
         raise ModelFileError("the numbers of trees do not add up")
     n_splits = int(sizes.sum())
@@ -164,8 +162,8 @@ def unpack_trees(tensors: Mapping[str, NDArray[Any]], positions: NDArray[np.intp
         a, b = int(first_tree[d]), int(first_tree[d + 1])
         s, e = int(first_split[a]), int(first_split[b])
         offsets = first_split[a : b + 1] - s
-        own = closers[ends[d] : ends[d + 1]]
-        trees = Trees(splits[s:e], gains[s:e], values[s + a : e + b], offsets, int(limits[d]), own, int(closed[d]))
+        predictors = closers[d], int(closed[d]), counted[d]
+        trees = Trees(splits[s:e], gains[s:e], values[s + a : e + b], offsets, int(limits[d]), *predictors)
         try:
             trees.check(int(positions[d]))
         except ValueError as error:
@@ -174,14 +172,59 @@ def unpack_trees(tensors: Mapping[str, NDArray[Any]], positions: NDArray[np.intp
     return network
 
 
+def _pack_closers(network: Sequence[Trees]) -> Tensors:
+    if not any(len(t.closers) for t in network):
+        return {}
+    return {
+        "closers": np.concatenate([t.closers for t in network]),
+        "closer_counts": np.array([len(t.closers) for t in network], np.int64),
+        "closed": np.array([t.closed for t in network], np.int32),
+    }
+
+
 def _closers(
     tensors: Mapping[str, NDArray[Any]], n_positions: int
-) -> tuple[NDArray[np.uint16], NDArray[np.int64], NDArray[np.int32]]:
-    """The closers of all conditionals, where those of each begin and end, and what they close it at."""
+) -> tuple[list[NDArray[np.uint16]], NDArray[np.int32]]:
+    """The closers of every conditional, and what they close it at."""
     if "closers" not in tensors:
-        return np.zeros(0, np.uint16), np.zeros(n_positions + 1, np.int64), np.zeros(n_positions, np.int32)
+        return [np.zeros(0, np.uint16)] * n_positions, np.zeros(n_positions, np.int32)
     closers = expect(tensors, "closers", np.uint16, (None,))
     counts = expect(tensors, "closer_counts", np.int64, (n_positions,))
-    if (counts < 0).any() or (counts > len(closers)).any() or counts.sum() != len(closers):
-        raise ModelFileError("the numbers of columns that close others do not add up")
-    return closers, np.concatenate([[0], np.cumsum(counts)]), expect(tensors, "closed", np.int32, (n_positions,))
+    return _cut(closers, counts), expect(tensors, "closed", np.int32, (n_positions,))
+
+
+def _pack_counts(network: Sequence[Trees]) -> Tensors:
+    counts = [t.counts for t in network if t.counts is not None]
+    if not counts:
+        return {}
+    sizes = [(0, 0) if t.counts is None else (len(t.counts.masks), len(t.counts)) for t in network]
+    return {
+        "count_sizes": np.array(sizes, np.int64),
+        "count_masks": np.concatenate([own.masks.ravel() for own in counts]),
+        "count_which": np.concatenate([own.which for own in counts]),
+        "count_at_least": np.concatenate([own.at_least for own in counts]),
+    }
+
+
+def _counts(tensors: Mapping[str, NDArray[Any]], positions: NDArray[np.intp]) -> list[Counts | None]:
+    """The counts that every conditional looks at."""
+    if "count_sizes" not in tensors:
+        return [None] * len(positions)
+    sizes = expect(tensors, "count_sizes", np.int64, (len(positions), 2))
+    words = np.array([row_bytes(int(position)) // 8 for position in positions], dtype=np.int64)
+    if (sizes < 0).any() or (sizes > 65_535).any():
+        raise ModelFileError("the numbers of counts make no sense")
+    masks = _cut(expect(tensors, "count_masks", np.uint64, (None,)), sizes[:, 0] * words)
+    which = _cut(expect(tensors, "count_which", np.uint16, (None,)), sizes[:, 1])
+    at_least = _cut(expect(tensors, "count_at_least", np.uint16, (None,)), sizes[:, 1])
+    return [
+        Counts(int(positions[d]), masks[d].reshape(sizes[d, 0], -1), which[d], at_least[d]) if sizes[d, 1] else None
+        for d in range(len(positions))
+    ]
+
+
+def _cut(array: NDArray[Any], sizes: NDArray[np.int64]) -> list[NDArray[Any]]:
+    """Parts of these sizes, which add up."""
+    if (sizes < 0).any() or (sizes > len(array)).any() or sizes.sum() != len(array):
+        raise ModelFileError("the numbers of what conditionals look at do not add up")
+    return np.split(array, np.cumsum(sizes)[:-1])

@@ -182,6 +182,15 @@ class Network:
         return np.argsort(self.order)
 
     @cached_property
+    def has_counts(self) -> bool:
+        return any(trees.counts is not None for trees in self.trees)
+
+    @cached_property
+    def by_columns(self) -> bool:
+        """Whether rows are evaluated column by column: faster, for bits that depend on bits alone."""
+        return self.ordered_layout.is_binary and not self.has_counts
+
+    @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """Binary columns of which at most one is 1 in a row, or nearly so."""
         owner = self.ordered_layout.bit_column
@@ -217,7 +226,7 @@ class Network:
     def _evaluator(self, rows: Cells) -> Callable[[int], NDArray[np.int64]]:
         """log p of the column at a place in the order, for every row. A row only pays for the nodes that it reaches."""
         bits = self.ordered_layout.pack(rows)
-        if not self.ordered_layout.is_binary:
+        if not self.by_columns:
             everyone = np.arange(len(rows), dtype=np.int32)
             return lambda k: self.nodes.log_p(k, np.ascontiguousarray(rows[:, k]), bits.rows, everyone)
         columns = bits.columns  # transposed once, before threads share it
@@ -306,7 +315,7 @@ class Network:
 
     def _draw_block(self, n: int, seed: tuple[int, int], known: Cells | None) -> Cells:
         rng = np.random.default_rng(seed)
-        if not self.ordered_layout.is_binary:
+        if not self.by_columns:
             return self._draw_cells(n, rng, known)
         columns = np.zeros((self.n_columns, _core.column_words(n)), np.uint64)
         rows = np.empty((n, self.n_columns), np.uint8)
@@ -322,7 +331,7 @@ class Network:
         """Rows fall through the tree of one column after the other; at nodes that are not learned they take the likely side."""
         packed = np.zeros((n, row_bytes(self.ordered_layout.n_bits)), np.uint8)
         everyone = np.arange(n, dtype=np.int32)
-        rows = np.empty((n, self.n_columns), np.uint16)
+        rows = np.empty((n, self.n_columns), np.uint8 if self.ordered_layout.is_binary else np.uint16)
         for k, column in enumerate(self.ordered_layout.columns):
             at = np.full(n, 0 if column.n_nodes else ~0)
             if known is not None:
@@ -408,6 +417,9 @@ class Network:
             digest.update(trees.values.astype("<i4", copy=False).tobytes())
             if trees.limit != NO_LIMIT:
                 digest.update(trees.limit.to_bytes(4, "little"))
+            if trees.counts is not None:
+                for part in (trees.counts.masks, trees.counts.which, trees.counts.at_least):
+                    digest.update(part.tobytes())
             if len(trees.closers):
                 digest.update(trees.closers.astype("<u2").tobytes() + trees.closed.to_bytes(4, "little", signed=True))
         return digest.digest()

@@ -395,6 +395,11 @@ class CategoricalCode(ColumnCode):
             cells[list(self.rare) if k < 0 else k] = cell
         return cells
 
+    def cell_of(self, level: str) -> int | None:
+        """The cell of a level; None if it shares one."""
+        k = self.levels.index(level)
+        return None if k in self.rare else int(self._cell_of_level[k])
+
     @cached_property
     def _log_share(self) -> Floats:
         """Of every level in its cell: 0 unless it shares it."""

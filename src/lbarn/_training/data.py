@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from lbarn._engine.rows import TrainingData, TrainingRows
 from lbarn._tables.codebook import Codebook
+from lbarn._tables.codes import CategoricalCode
 from lbarn._tables.coded import CodedTable
 from lbarn._tables.kinds import Coding
 from lbarn._tables.table import Table, TableFormat, read_table
@@ -84,6 +85,20 @@ class GivenRows:
         if number in self.book.left_out:
             raise ValueError(f"groups: column {label!r} is left out ({self.book.left_out[number]})")
         return int(np.searchsorted(self.book.taken, number))
+
+    def shared_levels(self) -> list[list[tuple[int, int]]]:
+        """Of categories that several columns share, every level: (column, cell) wherever it has a cell of its own."""
+        alike: dict[frozenset[str], list[int]] = {}
+        for k, code in enumerate(self.book.codes):
+            if isinstance(code, CategoricalCode):
+                alike.setdefault(frozenset(code.levels), []).append(k)
+        found = []
+        for levels, columns in alike.items():
+            for level in sorted(levels) if len(columns) > 1 else ():
+                codes = [(k, self.book.codes[k]) for k in columns]
+                cells = [(k, code.cell_of(level)) for k, code in codes if isinstance(code, CategoricalCode)]
+                found.append([(k, cell) for k, cell in cells if cell is not None])
+        return found
 
     @property
     def n_given(self) -> int:

@@ -21,6 +21,7 @@ from lbarn._engine.trees import Trees
 from lbarn._network.network import Network
 from lbarn._training.auto import LEAF_GRID, RATE_LADDER, Columns, in_sequence, search, search_each
 from lbarn._training.checkpoint import Checkpoint
+from lbarn._training.counts import counts_for, kinds_of_ones
 from lbarn._training.curves import curves, is_rising, padded, selected, validated
 from lbarn._training.data import GivenRows
 from lbarn._training.jobs import each_dimension
@@ -179,9 +180,15 @@ def identity(parameters: LearnerParameters, data: str | None = None) -> dict[str
         if isinstance(value, np.random.RandomState):
             value = "RandomState"
         elif isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str):
-            value = np.asarray(value).tolist()
+            value = _as_lists(value)
         found[own.name] = repr(value)
     return found
+
+
+def _as_lists(value: Any) -> Any:
+    if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str):
+        return [_as_lists(own) for own in value]
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def train_run(
@@ -219,12 +226,42 @@ def train_run(
         order = np.array([*(j for j in range(D) if j not in targets), *targets], dtype=np.intp)
     else:
         order = _order(parameters, data, store) if before is None else before.order
+    if parameters.counts is not False and before is None:
+        data = replace(data, counted=kinds_of_ones(data, rows.shared_levels()))
     data = data.in_order(order)
     places = range(0 if targets is None else D - len(targets), D)
-    run = _trained(parameters, data, order, places, before, store, progress)
+    known: Columns = {}
+    if parameters.counts == "auto" and data.counted:
+        data, known = with_counts_if_they_pay(parameters, data, places)
+    run = _trained(parameters, data, order, places, before, known, store, progress)
     if parameters.refit:
         run = run.refitted(data.train + data.valid, n_jobs=parameters.n_jobs)
     return replace(run, identity=own)
+
+
+_TRIED = 24  # columns, at most
+
+
+def with_counts_if_they_pay(
+    parameters: LearnerParameters, data: TrainingData, places: Sequence[int]
+) -> tuple[TrainingData, Columns]:
+    """The data with counts if some of the columns validate better with them, and without otherwise; and those columns, trained."""
+    tried = [places[int(k)] for k in np.unique(np.linspace(0, len(places) - 1, _TRIED + 2).round()[1:-1])]
+    how = boosting(
+        parameters,
+        **({"max_leaf_nodes": None} if isinstance(parameters.max_leaf_nodes, str) else {}),
+        **({"learning_rate": 0.1} if isinstance(parameters.learning_rate, str) else {}),
+    )
+
+    def judged(own: TrainingData) -> tuple[float, TrainingData, Columns]:
+        columns = train_network(tried, how, own, n_jobs=parameters.n_jobs)
+        trained = in_sequence(columns)
+        levels = None if data.layout.is_binary else np.zeros(len(trained), np.intp)
+        counts = selected("individual", trained, levels, float(data.valid.n_rows))
+        return validated(trained, counts), own, {} if is_auto(parameters) else columns
+
+    _, own, known = max(judged(data), judged(replace(data, counted=())), key=lambda one: one[0])
+    return own, known
 
 
 def _trained(
@@ -233,12 +270,13 @@ def _trained(
     order: NDArray[np.intp],
     own_places: range,
     before: TrainingRun | None,
+    known: Columns,
     store: Checkpoint | None,
     progress: Progress,
 ) -> TrainingRun:
     """All conditionals, with the leaves and the learning rate asked for, found by "auto", or used before.
 
-    Those at other places of the order than ``own_places`` are not learned.
+    Those at other places of the order than ``own_places`` are not learned, and those that are ``known`` not again.
     """
     layout, n_jobs = data.layout, parameters.n_jobs
     n_valid = float(data.valid.n_rows)
@@ -248,7 +286,11 @@ def _trained(
         start = {k: before.conditionals[first[k] : first[k + 1]] for k in own_places}
 
     def train(places: Sequence[int], how: Boosting) -> Columns:
-        return train_network(places, how, data, start=start, n_jobs=n_jobs, checkpoint=store, progress=progress)
+        left = [place for place in places if place not in known]
+        trained = train_network(left, how, data, start=start, n_jobs=n_jobs, checkpoint=store, progress=progress)
+        for _ in range(len(places) - len(left)):
+            progress()
+        return trained | {place: known[place] for place in places if place in known}
 
     def judge(columns: Columns) -> float:
         own = in_sequence(columns)
@@ -364,16 +406,17 @@ def _train(
         if log_odds is not None:
             keep(Conditional.fixed(position, log_odds))
             continue
-        rows = train.at_node(layout, place, node, cells, closers)
-        rows_val = valid.at_node(layout, place, node, closers=closers)
+        own = Conditional.untrained(position, counts_for(data, place, node)) if start is None else start[node]
+        counts = own.trees.counts
+        rows = train.at_node(layout, place, node, cells, closers, counts)
+        rows_val = valid.at_node(layout, place, node, None, closers, counts)
         shares = train.share_at_node(layout, place, node, closers), valid.share_at_node(layout, place, node, closers)
-        own = Conditional.untrained(position) if start is None else start[node]
         own = replace(own, train_share=shares[0], valid_share=shares[1])
         keep(
             own.extend(
                 rows.bits,
                 rows_val.bits,
-                how.for_rows(rows.n_rows),
+                how.for_rows(rows.n_rows if group is None else train.n_rows),
                 weight=rows.weight,
                 valid_weight=rows_val.weight,
                 cells=rows.cells,
@@ -428,7 +471,7 @@ def _refit(
     renewed = []
     for node, own in enumerate(conditionals):
         if not own.constant:
-            there = rows.at_node(layout, place, node, closers=own.trees.closers)
+            there = rows.at_node(layout, place, node, None, own.trees.closers, own.trees.counts)
             if there.n_rows:
                 own = own.refit(there.bits, how.for_rows(there.n_rows), weight=there.weight, cancel=cancel)
         renewed.append(own)

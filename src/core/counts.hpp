@@ -1,0 +1,29 @@
+// How many ones rows have among some of their bits, and bits made of that: whether there are at least so many.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "bits.hpp"
+
+namespace lbarn {
+
+// Of each mask, the bits of a row that it counts. Feature i asks whether count which[i] is at least at_least[i].
+struct CountsView {
+  const uint64_t* masks;  // `words` for every mask
+  size_t n_masks;
+  size_t words;
+  const uint16_t* which;
+  const uint16_t* at_least;
+  size_t n_features;
+};
+
+// The counts of rows index[0..count), n_masks for every row.
+void count_ones(const Rows& rows, const int32_t* index, size_t count, const CountsView& counts, uint16_t* out);
+
+// The same rows up to bit `position`, the features after them, then bit `position` itself if it is wanted. `out` is
+// zeroed and has `stride` bytes for every row.
+void append_counts(const Rows& rows, const int32_t* index, size_t count, const CountsView& counts, size_t position,
+                   bool with_target, uint8_t* out, size_t stride);
+
+}  // namespace lbarn
