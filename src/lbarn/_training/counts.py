@@ -13,9 +13,9 @@ from lbarn._engine.rows import TrainingData
 
 __all__ = ["counts_for", "kinds_of_ones"]
 
-_WINDOWS = (8, 16, 32, 64, 128)  # the last so many, beside all
+_WINDOWS = (4, 8, 16, 32, 64, 128)  # the last so many, beside all
 _MOST_THRESHOLDS = 12  # of one count
-_FEWEST = 8  # ones to be counted
+_FEWEST = 10  # columns whose ones are counted
 _ALIKE = 4  # groups, or columns, with the same levels
 
 

@@ -232,7 +232,7 @@ def train_run(
     places = range(0 if targets is None else D - len(targets), D)
     known: Columns = {}
     if parameters.counts == "auto" and data.counted:
-        data, known = with_counts_if_they_pay(parameters, data, places)
+        data, known = with_counts_if_they_pay(parameters, data, places, store)
     run = _trained(parameters, data, order, places, before, known, store, progress)
     if parameters.refit:
         run = run.refitted(data.train + data.valid, n_jobs=parameters.n_jobs)
@@ -243,7 +243,7 @@ _TRIED = 24  # columns, at most
 
 
 def with_counts_if_they_pay(
-    parameters: LearnerParameters, data: TrainingData, places: Sequence[int]
+    parameters: LearnerParameters, data: TrainingData, places: Sequence[int], store: Checkpoint | None
 ) -> tuple[TrainingData, Columns]:
     """The data with counts if some of the columns validate better with them, and without otherwise; and those columns, trained."""
     tried = [places[int(k)] for k in np.unique(np.linspace(0, len(places) - 1, _TRIED + 2).round()[1:-1])]
@@ -254,7 +254,7 @@ def with_counts_if_they_pay(
     )
 
     def judged(own: TrainingData) -> tuple[float, TrainingData, Columns]:
-        columns = train_network(tried, how, own, n_jobs=parameters.n_jobs)
+        columns = train_network(tried, how, own, n_jobs=parameters.n_jobs, checkpoint=store)
         trained = in_sequence(columns)
         levels = None if data.layout.is_binary else np.zeros(len(trained), np.intp)
         counts = selected("individual", trained, levels, float(data.valid.n_rows))
@@ -365,9 +365,10 @@ def train_network(
 ) -> Columns:
     """Train (or, from ``start``, continue) the columns at these places of the order, costly ones first."""
     columns: Columns = {}
+    counting = bool(data.counted)
     arguments: list[tuple[int, tuple[Conditional, ...] | None]] = []
     for place in sorted(places, reverse=True):
-        finished = checkpoint.load(how, data.layout, place) if checkpoint else None
+        finished = checkpoint.load(how, data.layout, place, counting=counting) if checkpoint else None
         if finished is not None:
             columns[place] = finished
             progress()
@@ -377,7 +378,7 @@ def train_network(
     def done(place: int, result: tuple[Conditional, ...]) -> None:
         columns[place] = result
         if checkpoint:
-            checkpoint.save(how, place, result)
+            checkpoint.save(how, place, result, counting=counting)
         progress()
 
     each_dimension(_train, arguments, how, data, n_jobs=n_jobs, done=done)
