@@ -40,7 +40,7 @@ def test_counts_are_what_they_say() -> None:
     assert (found[:, 150:] == (values[index][:, which] >= at_least)).all()
     trained = counts.to_train(rows, index)
     columns = np.unpackbits(trained.columns.view(np.uint8), axis=1, count=333, bitorder="little")
-    assert (columns[:154].T == found).all()
+    assert (found == columns[:154].T).all()
     assert (columns[154] == X[index, 150]).all()
 
 

@@ -47,6 +47,7 @@ EXTRAS = {  # what a page imports
     "report.md": ["jinja2", "matplotlib", "pandas"],
     "synthesis.md": ["pandas"],
     "tables.md": ["pandas"],
+    "groups.md": ["pandas"],
 }
 SET_UP = "index.md#set-up"
 LIKE_DOCTEST = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

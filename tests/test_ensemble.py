@@ -105,6 +105,8 @@ def test_every_parameter_reaches_the_members() -> None:
         "columns": {0: "binary"},
         "max_cells": 16,
         "missing": "unknown",
+        "groups": None,
+        "counts": False,
         "n_jobs": 1,
         "verbose": 0,
     }

@@ -52,7 +52,9 @@ def test_one_hot_columns_are_found_wherever_they_are() -> None:
 
 
 def test_at_most_one_is_found_too() -> None:
-    X = np.delete(one_hot(1000, (4, 4), noise=2)[:, np.argsort(np.random.default_rng(1).permutation(10))], [3, 7], axis=1)
+    X = np.delete(
+        one_hot(1000, (4, 4), noise=2)[:, np.argsort(np.random.default_rng(1).permutation(10))], [3, 7], axis=1
+    )
     assert groups_of(X) == [(0, 1, 2), (3, 4, 5)]
     model = LBARN(**FEW).fit(X)
     assert model.network_.groups == ((0, 1, 2), (3, 4, 5))

@@ -342,8 +342,8 @@ struct BoundCounts {
       : masks(std::move(masks)),
         which(std::move(which)),
         at_least(std::move(at_least)),
-        view{this->masks.data(), this->masks.shape(0),    this->masks.shape(1), this->which.data(),
-             this->at_least.data(), this->which.shape(0)} {
+        view{this->masks.data(), this->masks.shape(0),  this->masks.shape(1),
+             this->which.data(), this->at_least.data(), this->which.shape(0)} {
     require(this->which.shape(0) == this->at_least.shape(0), "counts: a threshold for every feature is needed");
     for (size_t f = 0; f < view.n_features; ++f) require(view.which[f] < view.n_masks, "counts: there is no such mask");
   }

@@ -114,9 +114,7 @@ class TrainingRows:
             np.concatenate([tree.ones_high for tree in trees]).astype(np.uint16),
         )
 
-    def share_at_node(
-        self, layout: Layout, column: int, node: int, closers: NDArray[np.uint16] = _NOWHERE
-    ) -> float:
+    def share_at_node(self, layout: Layout, column: int, node: int, closers: NDArray[np.uint16] = _NOWHERE) -> float:
         """The share of the rows, by weight, that reach a node."""
         if self.cells is None and not len(closers):
             return 1.0

@@ -155,6 +155,8 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
             folder = None if checkpoint is None else Path(checkpoint) / f"member-{k}"
             with fit_progress(member, None if is_auto(member) else n_trained, self.verbose) as progress:
                 run = train_run(member, rows, targets=targets, checkpoint=folder, progress=progress)
+            if own["counts"] == "auto":  # what paid in one order does in others
+                own["counts"] = any(trained.trees.counts is not None for trained in run.conditionals)
             chosen = run.select(self.selection)
             members.append(member.restored(run, self.selection, chosen, rows.format, base_rates, rows.book))
         rising = sum(member.run_.is_rising for member in members)

@@ -418,8 +418,8 @@ class Network:
             if trees.limit != NO_LIMIT:
                 digest.update(trees.limit.to_bytes(4, "little"))
             if trees.counts is not None:
-                for part in (trees.counts.masks, trees.counts.which, trees.counts.at_least):
-                    digest.update(part.tobytes())
+                own = trees.counts
+                digest.update(own.masks.tobytes() + own.which.tobytes() + own.at_least.tobytes())
             if len(trees.closers):
                 digest.update(trees.closers.astype("<u2").tobytes() + trees.closed.to_bytes(4, "little", signed=True))
         return digest.digest()

@@ -42,9 +42,7 @@ class ColumnList(Sequence[ColumnInfo]):
         self._columns = list(columns)
 
     @classmethod
-    def of(
-        cls, book: Codebook, table_format: TableFormat, groups: Sequence[Sequence[int]] = ()
-    ) -> ColumnList:
+    def of(cls, book: Codebook, table_format: TableFormat, groups: Sequence[Sequence[int]] = ()) -> ColumnList:
         """Of all columns that were given; ``groups`` are numbers of modelled ones."""
         labels = table_format.labels(book.n_columns + len(book.left_out))
         found: dict[int, ColumnInfo] = {

@@ -83,9 +83,7 @@ class Checkpoint:
 
     # ------------------------------------------------------------------ dimensions
 
-    def save(
-        self, how: Boosting, place: int, conditionals: tuple[Conditional, ...], *, counting: bool = False
-    ) -> None:
+    def save(self, how: Boosting, place: int, conditionals: tuple[Conditional, ...], *, counting: bool = False) -> None:
         """Keep the conditionals of the column at a place of the order; ``counting`` if they were learned with counts."""
         tensors: container.Tensors = {
             **pack_trees([own.trees for own in conditionals]),

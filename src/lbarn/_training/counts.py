@@ -19,9 +19,7 @@ _FEWEST = 10  # columns whose ones are counted
 _ALIKE = 4  # groups, or columns, with the same levels
 
 
-def kinds_of_ones(
-    data: TrainingData, levels: Sequence[Sequence[tuple[int, int]]]
-) -> tuple[NDArray[np.intp], ...]:
+def kinds_of_ones(data: TrainingData, levels: Sequence[Sequence[tuple[int, int]]]) -> tuple[NDArray[np.intp], ...]:
     """What may be counted: ones of binary columns, and each level of groups, or of columns, that have the same levels.
 
     ``levels`` are of categories that several columns share: for each, (column, cell) wherever it may be.

@@ -14,8 +14,8 @@ from sklearn.utils.validation import _check_sample_weight
 
 from lbarn._engine.rows import TrainingData, TrainingRows
 from lbarn._tables.codebook import Codebook
-from lbarn._tables.codes import CategoricalCode
 from lbarn._tables.coded import CodedTable
+from lbarn._tables.codes import CategoricalCode
 from lbarn._tables.kinds import Coding
 from lbarn._tables.table import Table, TableFormat, read_table
 from lbarn._training.groups import find_groups
@@ -161,7 +161,7 @@ class GivenRows:
             n = self.train.bits.n_rows
             empty = [j for j, count in enumerate(self.train.missing.column_sums()) if count == n]
             for j in empty[:3]:
-                warnings.warn(f"{self.format.label(j)} has no values: nothing can be learned about it", stacklevel=7)
+                warnings.warn(f"{self.format.label(j)} has no values: nothing can be learned about it", stacklevel=8)
         fill = self.train.common_values()
         return TrainingData(layout, self.train.filled(fill), self.valid.filled(fill), seed)
 

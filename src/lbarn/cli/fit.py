@@ -262,9 +262,7 @@ def _columns_told(given: GivenRows, tables: TrainingTables, dropped: Sequence[st
     if book.is_binary and not book.left_out:
         yield f"{book.n_columns:,} columns of 0 and 1"
     else:
-        yield from ColumnList.of(book, given.format).lines(
-            _SHOWN, dict.fromkeys(tables.counting, "counts the rows")
-        )
+        yield from ColumnList.of(book, given.format).lines(_SHOWN, dict.fromkeys(tables.counting, "counts the rows"))
     if dropped:
         yield f"left out as asked: {', '.join(dropped)}"
     kept = [str(tables.table.label(j)) for j, why in book.left_out.items() if why != "as asked"]
