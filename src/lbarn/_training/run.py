@@ -27,6 +27,7 @@ from lbarn._training.data import GivenRows
 from lbarn._training.jobs import each_dimension
 from lbarn._training.order import resolve_order
 from lbarn._training.selection import SELECTIONS
+from lbarn._training.trial import settled
 from lbarn.errors import CheckpointError
 from lbarn.parameters import LearnerParameters, NetworkParameters
 
@@ -58,6 +59,11 @@ class TrainingRun:
     def trees(self) -> tuple[Trees, ...]:
         """All that were trained, with the leaf values in use."""
         return self.renewed or tuple(conditional.trees for conditional in self.conditionals)
+
+    @property
+    def found(self) -> dict[str, Any]:
+        """What validation rows may have decided."""
+        return {"max_leaf_nodes": self.boosting.max_leaf_nodes, "learning_rate": self.boosting.learning_rate}
 
     @property
     def is_trimmed(self) -> bool:
@@ -230,42 +236,46 @@ def train_run(
         data = replace(data, counted=kinds_of_ones(data, rows.shared_levels()))
     data = data.in_order(order)
     places = range(0 if targets is None else D - len(targets), D)
-    known: Columns = {}
-    if parameters.counts == "auto" and data.counted:
-        data, known = with_counts_if_they_pay(parameters, data, places, store)
-    run = _trained(parameters, data, order, places, before, known, store, progress)
+    if before is None:
+        how, data, known = _settled(parameters, data, places, store)
+    else:
+        how, known = boosting(parameters, **before.found), {}
+    run = _trained(parameters, how, data, order, places, before, known, store, progress)
     if parameters.refit:
         run = run.refitted(data.train + data.valid, n_jobs=parameters.n_jobs)
     return replace(run, identity=own)
 
 
-_TRIED = 24  # columns, at most
+def _settled(
+    parameters: NetworkParameters, data: TrainingData, places: range, store: Checkpoint | None
+) -> tuple[Boosting, TrainingData, Columns]:
+    """How to learn, and from what, as a few of the columns say; and those columns, trained that way."""
+    resolved: dict[str, Any] = {}
+    if isinstance(parameters.max_leaf_nodes, str):
+        resolved["max_leaf_nodes"] = 16
+    if isinstance(parameters.learning_rate, str):
+        resolved["learning_rate"] = 0.1
 
+    def train(tried: Sequence[int], how: Boosting, data: TrainingData) -> Columns:
+        return train_network(tried, how, data, n_jobs=parameters.n_jobs, checkpoint=store)
 
-def with_counts_if_they_pay(
-    parameters: LearnerParameters, data: TrainingData, places: Sequence[int], store: Checkpoint | None
-) -> tuple[TrainingData, Columns]:
-    """The data with counts if some of the columns validate better with them, and without otherwise; and those columns, trained."""
-    tried = [places[int(k)] for k in np.unique(np.linspace(0, len(places) - 1, _TRIED + 2).round()[1:-1])]
-    how = boosting(
-        parameters,
-        **({"max_leaf_nodes": None} if isinstance(parameters.max_leaf_nodes, str) else {}),
-        **({"learning_rate": 0.1} if isinstance(parameters.learning_rate, str) else {}),
-    )
+    def judge(columns: Columns) -> NDArray[np.float64]:
+        own = in_sequence(columns)
+        counts = selected("individual", own, None, 0.0)
+        values = np.array([c.valid_share * c.valid_curve[n] for c, n in zip(own, counts)])
+        sizes = [len(columns[place]) for place in sorted(columns)]
+        return np.array([part.sum() for part in np.split(values, np.cumsum(sizes)[:-1])])
 
-    def judged(own: TrainingData) -> tuple[float, TrainingData, Columns]:
-        columns = train_network(tried, how, own, n_jobs=parameters.n_jobs, checkpoint=store)
-        trained = in_sequence(columns)
-        levels = None if data.layout.is_binary else np.zeros(len(trained), np.intp)
-        counts = selected("individual", trained, levels, float(data.valid.n_rows))
-        return validated(trained, counts), own, {} if is_auto(parameters) else columns
-
-    _, own, known = max(judged(data), judged(replace(data, counted=())), key=lambda one: one[0])
-    return own, known
+    how = boosting(parameters, **resolved)
+    found = settled(how, data, places, train, judge, counts=parameters.counts == "auto", leaves=not resolved)
+    if resolved:
+        return how, found.data, {}
+    return found.how, found.data, found.columns
 
 
 def _trained(
     parameters: NetworkParameters,
+    how: Boosting,
     data: TrainingData,
     order: NDArray[np.intp],
     own_places: range,
@@ -303,8 +313,7 @@ def _trained(
     found: list[dict[str, Any]] | None = None
     chosen: Mapping[int, int] = {}
     if before is not None:
-        kept = {"max_leaf_nodes": before.boosting.max_leaf_nodes, "learning_rate": before.boosting.learning_rate}
-        how, found, chosen = boosting(parameters, **kept), before.search_results, before.leaves
+        found, chosen = before.search_results, before.leaves
         trained = _train_chosen(chosen, own_places, how, train)
     elif is_auto(parameters):
         own_leaves = parameters.max_leaf_nodes
@@ -316,7 +325,6 @@ def _trained(
         else:
             how, trained, found = search(own_places, how, leaves, rates, judge, train)
     else:
-        how = boosting(parameters)
         trained = train(own_places, how)
     alone = {k: _alone(data, k) for k in range(layout.n_columns) if k not in own_places}
     conditionals = tuple(in_sequence(alone | trained))

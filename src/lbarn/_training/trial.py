@@ -1,0 +1,77 @@
+"""What a few of the columns say about how to learn all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lbarn._engine.conditional import Boosting
+from lbarn._engine.rows import TrainingData
+from lbarn._training.auto import Columns
+
+__all__ = ["Trial", "settled"]
+
+_TRIED = 24  # columns, at most
+_WIDE = 32  # columns from which the number of leaves is tried: with fewer it would take too large a part of the time
+_LEAVES = 4, 128
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Some columns that were trained in one way, and how each of them validates."""
+
+    how: Boosting
+    data: TrainingData
+    columns: Columns
+    values: NDArray[np.float64]
+
+    def gain(self, other: Trial) -> tuple[float, float]:
+        """How much better this is, over all columns together, and the error of that."""
+        more = self.values - other.values
+        return float(more.sum()), float(np.sqrt((more**2).sum()))
+
+
+def settled(
+    how: Boosting,
+    data: TrainingData,
+    places: Sequence[int],
+    train: Callable[[Sequence[int], Boosting, TrainingData], Columns],
+    judge: Callable[[Columns], NDArray[np.float64]],
+    *,
+    counts: bool,
+    leaves: bool,
+) -> Trial:
+    """Whether to count, and with how many leaves, by a few columns spread over the ``places``.
+
+    Counts are kept if the columns validate better with them. The number of leaves, where none is asked for, is the one that goes with the
+    number of rows, halved or doubled as long as the columns are better for it by more than its error.
+    """
+    tried = [places[int(k)] for k in np.unique(np.linspace(0, len(places) - 1, _TRIED + 2).round()[1:-1])]
+
+    def trial(how: Boosting, data: TrainingData) -> Trial:
+        columns = train(tried, how, data)
+        return Trial(how, data, columns, judge(columns))
+
+    leaves = leaves and how.max_leaf_nodes is None and data.layout.is_binary and len(places) >= _WIDE
+    if not leaves and not (counts and data.counted):
+        return Trial(how, data, {}, np.zeros(0))
+    if leaves:
+        how = how.for_rows(data.train.n_rows)
+    best = trial(how, data)
+    if counts and data.counted:
+        plain = trial(how, replace(data, counted=()))
+        best = plain if plain.gain(best)[0] > 0 else best
+    for factor in (0.5, 2.0) if leaves else ():
+        before = best
+        while _LEAVES[0] <= (J := int((best.how.max_leaf_nodes or 0) * factor)) <= _LEAVES[1]:
+            other = trial(replace(best.how, max_leaf_nodes=J), best.data)
+            gain, error = other.gain(best)
+            if gain <= error:
+                break
+            best = other
+        if best is not before:
+            break
+    return best
