@@ -1,10 +1,7 @@
 """Lossless compression of any table: its cells under the model, then the values inside the cells, then what no code can say.
 
-A container is a header, three parts, each with its length before it, and a checksum:
-
-    magic 6 | version 2 | codebook 16 | rows 8 | values 16 | cells | inside | exceptions | checksum of all that 8
-
-``codebook`` is the fingerprint of the codes, and ``values`` that of the rows. ``cells`` is the container of a network or a mixture.
+A container (``envelope``) has three parts, each with its length before it: cells, inside, exceptions. Its fingerprint is that of the
+codes, and its checksum of the rows that of their values. ``cells`` is the container of a network or a mixture.
 ``inside`` is a stream of the same coder: for every column, for each of its cells in which there is a choice, the values of the rows in
 it under the law of the cell. Whatever does not come out of that as it went in (an unseen level, a number off the grid or outside the
 range, a negative zero, "007" for 7) is an exception: its row and its value as it is.
@@ -25,7 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lbarn._engine.codetree import Cells
-from lbarn._network.codec import new_digest
+from lbarn._network.envelope import Envelope, new_digest, stream_coder, stream_of
 from lbarn._network.network import RowCodec
 from lbarn._tables.codebook import Codebook
 from lbarn._tables.coded import CodedTable
@@ -37,10 +34,12 @@ __all__ = ["compress", "decompress"]
 
 Values = NDArray[Any]
 
-VERSION = 1
-_MAGIC = b"LBARNt"
-_HEADER = struct.Struct("<6sH16sQ16s")
-_CHECKSUM_BYTES = 8
+_ENVELOPE = Envelope(
+    magic=b"LBARNt",
+    version=1,
+    noun="a table",
+    other_model="the data was compressed with another model, whose columns have other codes",
+)
 _DIGIT_BITS = 20  # of a whole number that may be anything in a range
 _MAX_EXCEPTIONS = 2**31  # bytes, unpacked
 
@@ -50,14 +49,14 @@ _DAMAGED = "the compressed data is damaged: it does not decode to the rows that 
 def compress(codec: RowCodec, book: Codebook, tables: Iterable[CodedTable]) -> bytes:
     """The rows of all tables, one after the other."""
     columns: list[Column] | None = None
-    parts: list[Cells] = []
+    chunks: list[Cells] = []
     for table in tables:
         own = list(table.columns())
         columns = own if columns is None else [above + below for above, below in zip(columns, own)]
-        parts += [chunk.cells for chunk in table.complete_chunks()]
+        chunks += [chunk.cells for chunk in table.complete_chunks()]
     if columns is None:
         raise ValueError("there is nothing to compress")
-    cells = np.concatenate(parts)
+    cells = np.concatenate(chunks)
     coder = constriction.stream.stack.AnsCoder()
     exceptions: dict[int, tuple[NDArray[np.intp], Values]] = {}
     stored: list[Values] = []
@@ -70,23 +69,19 @@ def compress(codec: RowCodec, book: Codebook, tables: Iterable[CodedTable]) -> b
         stored.append(values)
     for j in reversed(range(book.n_columns)):
         _push(coder, book.codes[j], cells[:, j], book.codes[j].as_plain(columns[j]))
-    content = _HEADER.pack(_MAGIC, VERSION, book.fingerprint(), len(cells), _fingerprint(stored, columns))
-    inside = coder.get_compressed().astype("<u4").tobytes()
-    for part in (codec.compress(iter([cells])), inside, _packed(exceptions)):
-        content += struct.pack("<Q", len(part)) + part
-    return content + _checksum(content)
+    parts = (codec.compress(iter([cells])), stream_of(coder), _packed(exceptions))
+    content = b"".join(struct.pack("<Q", len(part)) + part for part in parts)
+    return _ENVELOPE.sealed(book.fingerprint(), len(cells), _fingerprint(stored, columns), content)
 
 
 def decompress(codec: RowCodec, book: Codebook, data: Any, max_rows: int | None) -> list[Column]:
     """The columns that went in."""
-    n_rows, values, (coded, inside, exceptions) = _opened(bytes(memoryview(data)), book, max_rows)
-    cells = codec.decompress(coded, max_rows)
-    if len(cells) != n_rows or len(inside) % 4:
+    n_rows, values, content = _ENVELOPE.opened(data, book.fingerprint(), max_rows)
+    coded, inside, exceptions = _parts(content)
+    cells = codec.decompress(coded, n_rows)
+    if len(cells) != n_rows:
         raise CompressedDataError(_DAMAGED)
-    try:
-        coder = constriction.stream.stack.AnsCoder(np.frombuffer(inside, "<u4").astype(np.uint32))
-    except ValueError as error:
-        raise CompressedDataError(f"the compressed data is damaged ({error})") from error
+    coder = stream_coder(inside)
     found = _unpacked(exceptions, book, n_rows)
     columns, stored = [], []
     for j, code in enumerate(book.codes):
@@ -102,24 +97,8 @@ def decompress(codec: RowCodec, book: Codebook, data: Any, max_rows: int | None)
     return columns
 
 
-def _opened(data: bytes, book: Codebook, max_rows: int | None) -> tuple[int, bytes, list[bytes]]:
-    if data[: len(_MAGIC)] != _MAGIC[: len(data)]:
-        raise CompressedDataError("this is not a table that lbarn has compressed")
-    if len(data) < _HEADER.size + _CHECKSUM_BYTES:
-        raise CompressedDataError(f"the compressed data is truncated: {len(data)} bytes are less than a header")
-    _, version, fingerprint, n_rows, values = _HEADER.unpack_from(data)
-    if version != VERSION:
-        raise CompressedDataError(f"the compressed data is of version {version}; this lbarn reads version {VERSION}")
-    content = data[:-_CHECKSUM_BYTES]
-    if data[-_CHECKSUM_BYTES:] != _checksum(content):
-        raise CompressedDataError("the compressed data is damaged or truncated: its checksum does not match")
-    if fingerprint != book.fingerprint():
-        raise CompressedDataError("the data was compressed with another model, whose columns have other codes")
-    if max_rows is not None and n_rows > max_rows:
-        raise CompressedDataError(
-            f"the compressed data claims to hold {n_rows:,} rows, more than max_rows={max_rows:,}"
-        )
-    parts, start = [], _HEADER.size
+def _parts(content: bytes) -> tuple[bytes, bytes, bytes]:
+    parts, start = [], 0
     for _ in range(3):
         if start + 8 > len(content):
             raise CompressedDataError(_DAMAGED)
@@ -128,13 +107,7 @@ def _opened(data: bytes, book: Codebook, max_rows: int | None) -> tuple[int, byt
         start += 8 + length
     if start != len(content):
         raise CompressedDataError(_DAMAGED)
-    return n_rows, values, parts
-
-
-def _checksum(content: bytes) -> bytes:
-    digest = new_digest(_CHECKSUM_BYTES)
-    digest.update(content)
-    return digest.digest()
+    return parts[0], parts[1], parts[2]
 
 
 # ---------------------------------------------------------------------- inside the cells
