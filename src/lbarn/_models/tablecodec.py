@@ -1,10 +1,11 @@
 """Lossless compression of any table: its cells under the model, then the values inside the cells, then what no code can say.
 
-A container (``envelope``) has three parts, each with its length before it: cells, inside, exceptions. Its fingerprint is that of the
-codes, and its checksum of the rows that of their values. ``cells`` is the container of a network or a mixture.
-``inside`` is a stream of the same coder: for every column, for each of its cells in which there is a choice, the values of the rows in
-it under the law of the cell. Whatever does not come out of that as it went in (an unseen level, a number off the grid or outside the
-range, a negative zero, "007" for 7) is an exception: its row and its value as it is.
+A container (``envelope``) has parts, each with its length before it: the cells of all rows, and two for every 65,536 rows, what is
+inside their cells and exceptions. Its fingerprint is that of the codes, and its checksum of the rows that of their values. ``cells``
+is the container of a network or a mixture. ``inside`` is a stream of the same coder: for every column, for each of its cells in which
+there is a choice, the values of the rows in it under the law of the cell. Whatever does not come out of that as it went in (an
+unseen level, a number off the grid or outside the range, a negative zero, "007" for 7) is an exception: its row and its value as
+it is. Rows come as an iterator and none is kept, so memory does not grow with their number.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ _ENVELOPE = Envelope(
     noun="a table",
     other_model="the data was compressed with another model, whose columns have other codes",
 )
+_GROUP_ROWS = 65_536  # part of the format
 _DIGIT_BITS = 20  # of a whole number that may be anything in a range
 _MAX_EXCEPTIONS = 2**31  # bytes, unpacked
 
@@ -48,15 +50,50 @@ _DAMAGED = "the compressed data is damaged: it does not decode to the rows that 
 
 def compress(codec: RowCodec, book: Codebook, tables: Iterable[CodedTable]) -> bytes:
     """The rows of all tables, one after the other."""
-    columns: list[Column] | None = None
-    chunks: list[Cells] = []
-    for table in tables:
-        own = list(table.columns())
-        columns = own if columns is None else [above + below for above, below in zip(columns, own)]
-        chunks += [chunk.cells for chunk in table.complete_chunks()]
-    if columns is None:
+    parts: list[bytes] = []
+    n_rows, digest = 0, new_digest(16)
+
+    def coded() -> Iterator[Cells]:
+        nonlocal n_rows
+        for columns, cells in _grouped(tables):
+            parts.extend(_pushed(book, columns, cells, digest))
+            n_rows += len(cells)
+            yield cells
+
+    parts.insert(0, codec.compress(coded()))
+    if not n_rows:
         raise ValueError("there is nothing to compress")
-    cells = np.concatenate(chunks)
+    content = b"".join(struct.pack("<Q", len(part)) + part for part in parts)
+    return _ENVELOPE.sealed(book.fingerprint(), n_rows, digest.digest(), content)
+
+
+def _grouped(tables: Iterable[CodedTable]) -> Iterator[tuple[list[Column], Cells]]:
+    """Columns and cells of the rows of all tables, a group at a time."""
+    columns: list[Column] = []
+    waiting: list[Cells] = []
+    for table in tables:
+        for chunk in table.complete_chunks():
+            own = list(table.columns(slice(chunk.start, chunk.start + len(chunk))))
+            columns = [above + below for above, below in zip(columns, own)] if waiting else own
+            waiting.append(chunk.cells)
+            n = sum(map(len, waiting))
+            if n < _GROUP_ROWS:
+                continue
+            cells = np.concatenate(waiting)
+            whole = n - n % _GROUP_ROWS
+            for start in range(0, whole, _GROUP_ROWS):
+                rows = slice(start, start + _GROUP_ROWS)
+                yield [column.take(rows) for column in columns], cells[rows]
+            columns, waiting = (
+                [column.take(slice(whole, n)) for column in columns],
+                [cells[whole:]] if whole < n else [],
+            )
+    if waiting:
+        yield columns, np.concatenate(waiting)
+
+
+def _pushed(book: Codebook, columns: list[Column], cells: Cells, digest: Any) -> tuple[bytes, bytes]:
+    """What is inside the cells of a group of rows, and exceptions; ``digest`` gets the values."""
     coder = constriction.stream.stack.AnsCoder()
     exceptions: dict[int, tuple[NDArray[np.intp], Values]] = {}
     stored: list[Values] = []
@@ -69,20 +106,31 @@ def compress(codec: RowCodec, book: Codebook, tables: Iterable[CodedTable]) -> b
         stored.append(values)
     for j in reversed(range(book.n_columns)):
         _push(coder, book.codes[j], cells[:, j], book.codes[j].as_plain(columns[j]))
-    parts = (codec.compress(iter([cells])), stream_of(coder), _packed(exceptions))
-    content = b"".join(struct.pack("<Q", len(part)) + part for part in parts)
-    return _ENVELOPE.sealed(book.fingerprint(), len(cells), _fingerprint(stored, columns), content)
+    _digest_values(digest, stored, columns)
+    return stream_of(coder), _packed(exceptions)
 
 
 def decompress(codec: RowCodec, book: Codebook, data: Any, max_rows: int | None) -> list[Column]:
     """The columns that went in."""
-    n_rows, values, content = _ENVELOPE.opened(data, book.fingerprint(), max_rows)
-    coded, inside, exceptions = _parts(content)
+    n_rows, checksum, content = _ENVELOPE.opened(data, book.fingerprint(), max_rows)
+    n_groups = -(-n_rows // _GROUP_ROWS)
+    coded, *parts = _parts(content, 1 + 2 * n_groups)
     cells = codec.decompress(coded, n_rows)
     if len(cells) != n_rows:
         raise CompressedDataError(_DAMAGED)
+    groups, digest = [], new_digest(16)
+    for k in range(n_groups):
+        own = cells[k * _GROUP_ROWS : (k + 1) * _GROUP_ROWS]
+        groups.append(_popped(book, own, parts[2 * k], parts[2 * k + 1], digest))
+    if digest.digest() != checksum:
+        raise CompressedDataError(_DAMAGED)
+    return _joined(groups)
+
+
+def _popped(book: Codebook, cells: Cells, inside: bytes, exceptions: bytes, digest: Any) -> list[Column]:
+    """The columns of a group of rows; ``digest`` gets the values."""
     coder = stream_coder(inside)
-    found = _unpacked(exceptions, book, n_rows)
+    found = _unpacked(exceptions, book, len(cells))
     columns, stored = [], []
     for j, code in enumerate(book.codes):
         column = code.from_inside(cells[:, j], _pop(coder, code, cells[:, j]))
@@ -92,14 +140,23 @@ def decompress(codec: RowCodec, book: Codebook, data: Any, max_rows: int | None)
             own[found[j][0]] = found[j][1]
         stored.append(own)
         columns.append(_of_values(code, own, column.missing))
-    if not coder.is_empty() or _fingerprint(stored, columns) != values:
+    if not coder.is_empty():
         raise CompressedDataError(_DAMAGED)
+    _digest_values(digest, stored, columns)
     return columns
 
 
-def _parts(content: bytes) -> tuple[bytes, bytes, bytes]:
+def _joined(groups: list[list[Column]]) -> list[Column]:
+    """Columns of all groups, one below the other; halves first, so that no row is copied often."""
+    if len(groups) == 1:
+        return groups[0]
+    half = len(groups) // 2
+    return [above + below for above, below in zip(_joined(groups[:half]), _joined(groups[half:]))]
+
+
+def _parts(content: bytes, number: int) -> list[bytes]:
     parts, start = [], 0
-    for _ in range(3):
+    for _ in range(number):
         if start + 8 > len(content):
             raise CompressedDataError(_DAMAGED)
         (length,) = struct.unpack_from("<Q", content, start)
@@ -107,7 +164,7 @@ def _parts(content: bytes) -> tuple[bytes, bytes, bytes]:
         start += 8 + length
     if start != len(content):
         raise CompressedDataError(_DAMAGED)
-    return parts[0], parts[1], parts[2]
+    return parts
 
 
 # ---------------------------------------------------------------------- inside the cells
@@ -237,8 +294,7 @@ def _same(one: Values, other: Values) -> NDArray[np.bool_]:
     return np.asarray(one == other, np.bool_)
 
 
-def _fingerprint(values: Sequence[Values], columns: Sequence[Column]) -> bytes:
-    digest = new_digest(16)
+def _digest_values(digest: Any, values: Sequence[Values], columns: Sequence[Column]) -> None:
     for own, column in zip(values, columns):
         digest.update(np.packbits(column.missing).tobytes())
         if own.dtype == object:
@@ -246,7 +302,6 @@ def _fingerprint(values: Sequence[Values], columns: Sequence[Column]) -> bytes:
                 digest.update(f"{len(text)}:{text}".encode())
         else:
             digest.update(np.where(column.missing, 0, own).astype(own.dtype).tobytes())
-    return digest.digest()
 
 
 def _packed(exceptions: dict[int, tuple[NDArray[np.intp], Values]]) -> bytes:
