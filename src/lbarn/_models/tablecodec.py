@@ -147,11 +147,18 @@ def _popped(book: Codebook, cells: Cells, inside: bytes, exceptions: bytes, dige
 
 
 def _joined(groups: list[list[Column]]) -> list[Column]:
-    """Columns of all groups, one below the other; halves first, so that no row is copied often."""
-    if len(groups) == 1:
-        return groups[0]
-    half = len(groups) // 2
-    return [above + below for above, below in zip(_joined(groups[:half]), _joined(groups[half:]))]
+    """Columns of all groups, one below the other; what has been joined is not kept."""
+    for group in groups:
+        group.reverse()
+    return [_below_each_other([group.pop() for group in groups]) for _ in range(len(groups[0]))]
+
+
+def _below_each_other(parts: list[Column]) -> Column:
+    """Halves first, so that no row is copied often."""
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    return _below_each_other(parts[:half]) + _below_each_other(parts[half:])
 
 
 def _parts(content: bytes, number: int) -> list[bytes]:
