@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 import sys
 from collections.abc import Callable
@@ -60,7 +61,8 @@ def names_of_calls(task: Callable[[], Any], stop_at: int | None = None) -> list[
     names: list[str] = []
 
     def trace(frame: FrameType, event: str, _: Any) -> None:
-        if frame.f_code.co_filename.startswith(PACKAGE):
+        # A generator may be entered only to be closed, where Python drops exceptions.
+        if frame.f_code.co_filename.startswith(PACKAGE) and not frame.f_code.co_flags & inspect.CO_GENERATOR:
             names.append(frame.f_code.co_name)
             if len(names) - 1 == stop_at:
                 raise KeyboardInterrupt
