@@ -1,4 +1,4 @@
-"""The particle filter of the textbooks, to compare the one of ``lbarn._network.conditioning`` with."""
+"""The particle filter of the textbooks, to compare the one of ``lbarn._network.particles`` with."""
 
 from __future__ import annotations
 

@@ -27,7 +27,9 @@ import typer
 from pyarrow import parquet
 from sklearn.base import clone
 
+import cli_process
 import lbarn
+from cli_process import EXECUTABLE
 from fit_process import DEADLINE, finished_dimensions, linked_rows, wait_until
 from lbarn import LBARN, LBARNClassifier, LBARNEnsemble
 from lbarn._tables.files import open_table
@@ -36,7 +38,6 @@ from lbarn.cli.app import app
 from lbarn.parameters import NetworkParameters
 from networks import assert_same_network, rows, still_rising
 
-EXECUTABLE = Path(sys.executable).with_name("lbarn")
 D = 10
 PLAINLY = ("--header", "--n-jobs", "1")  # what would be found out anyway
 NAMES = tuple(f"item {j}" for j in range(D))
@@ -50,9 +51,7 @@ RUN_WELL: dict[str, set[str]] = {}  # the words that each command was given by t
 
 def run(*args: object, code: int = 0, stdin: bytes = b"", **options: Any) -> subprocess.CompletedProcess[bytes]:
     """``lbarn ARGS``, which must end with ``code``; never with a traceback."""
-    done = subprocess.run(
-        [EXECUTABLE, *map(str, args)], input=stdin, capture_output=True, timeout=DEADLINE, check=False, **options
-    )
+    done = cli_process.run([str(arg) for arg in args], stdin=stdin, timeout=DEADLINE, **options)
     assert done.returncode == code, done.stderr.decode()
     assert b"Traceback" not in done.stderr
     if args and code == 0:

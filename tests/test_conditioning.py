@@ -17,8 +17,9 @@ import lbarn
 from lbarn import LBARN
 from lbarn._engine.codetree import Layout
 from lbarn._engine.trees import Trees
-from lbarn._network import conditioning
-from lbarn._network.conditioning import Answer, Evidence, condition
+from lbarn._network import causes, conditioning, particles
+from lbarn._network.conditioning import Answer, condition
+from lbarn._network.evidence import Evidence
 from lbarn._network.mixture import Mixture
 from lbarn._network.network import Given, Network
 from lbarn.baselines import IndependentBits, SingleTreeNetwork
@@ -403,7 +404,7 @@ def test_what_was_thinned_out_is_found_if_nothing_else_explains_what_is_seen(nam
 
 
 def test_the_claim_is_small_if_looking_ahead_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conditioning, "_MAX_CAUSES", 0)
+    monkeypatch.setattr(causes, "_MAX_CAUSES", 0)
     network = network_of(np.arange(M + 1), (*[leaf(0)] * M, *UNEXPECTED["and"]))
     X = np.full((1, M + 1), NAN)
     X[0, -1] = 1
@@ -416,8 +417,8 @@ def test_rows_in_which_nothing_is_unexpected_are_answered_as_without_looking_ahe
 ) -> None:
     X = holed(rows(30, 16, seed=1), share=0.7)
     answers = []
-    for particles in (0.0, 10.0):
-        monkeypatch.setattr(conditioning, "_UNEXPECTED_PARTICLES", particles)
+    for n_particles in (0.0, 10.0):
+        monkeypatch.setattr(particles, "_UNEXPECTED_PARTICLES", n_particles)
         answers.append(monte_carlo(wide, X, n_particles=50, n_draws=3))
     for field in ("probability", "draws", "log_marginal", "effective"):
         np.testing.assert_array_equal(getattr(answers[0], field), getattr(answers[1], field))

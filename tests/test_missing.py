@@ -132,6 +132,17 @@ def test_a_column_that_is_missing_throughout_warns_and_stays_even_odds(refit: bo
         assert np.isfinite(model.score(VALID))
 
 
+@pytest.mark.parametrize("missing", ["value", "unknown"])
+def test_a_column_of_a_table_that_is_empty_throughout_warns_too(missing: str) -> None:
+    table = pd.DataFrame({"number": np.arange(60.0) % 7, "empty": [None] * 60, "constant": "x"})
+    with pytest.warns(UserWarning, match="has no values") as caught:
+        model = LBARN(max_iter=3, missing=missing, random_state=0).fit(table)
+    assert [(str(warning.message), warning.filename) for warning in caught] == [
+        ("column 1 ('empty') has no values: nothing can be learned about it", __file__)
+    ]
+    assert model.sample(5, random_state=0)["empty"].isna().all()
+
+
 def test_a_constant_column_does_not_warn() -> None:
     constant = TRAIN.copy()
     constant[:, 3] = 1

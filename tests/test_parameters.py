@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import pickle
 import subprocess
 import sys
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -133,3 +136,46 @@ def test_parameters_survive_pickling_and_json(tmp_path: Any) -> None:
     model.save(tmp_path / "model")
     loaded = lbarn.load(tmp_path / "model").get_params()
     assert json.loads(json.dumps(loaded)) == {**model.get_params(), "order": [3, 1, 0, 2, 4]}
+
+
+# ---------------------------------------------------------------------- written once
+
+
+def names_listed(node: ast.AST) -> set[Any]:
+    """What a piece of code lists: keywords, arguments, items, keys or fields."""
+    if isinstance(node, ast.Call):
+        return {own.arg for own in node.keywords}
+    if isinstance(node, ast.FunctionDef):
+        return {own.arg for own in (*node.args.args, *node.args.kwonlyargs)}
+    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+        return {own.value if isinstance(own, ast.Constant) else getattr(own, "attr", None) for own in node.elts}
+    if isinstance(node, ast.Dict):
+        return {own.value for own in node.keys if isinstance(own, ast.Constant)}
+    if isinstance(node, ast.ClassDef):
+        return {
+            own.target.id for own in node.body if isinstance(own, ast.AnnAssign) and isinstance(own.target, ast.Name)
+        }
+    return set()
+
+
+def test_lists_of_parameters_are_few() -> None:
+    """The list itself, what the core is told, and the grid that ``tune`` searches; baselines have parameters of their own."""
+    package = Path(lbarn.__file__).parent
+    own = {field.name for field in fields(NetworkParameters)}
+    found = []
+    for path in sorted(package.rglob("*.py")):
+        if path.parent.name != "baselines":
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            found += [str(path.relative_to(package)) for node in ast.walk(tree) if len(names_listed(node) & own) >= 5]
+    assert found == [str(Path("_engine", "conditional.py")), str(Path("_models", "tuning.py")), "parameters.py"]
+
+
+def test_tune_takes_the_parameters_that_it_does_not_choose() -> None:
+    signature = inspect.signature(lbarn.tune).parameters
+    taken = LBARN.data_parameters() - {"warm_start"}
+    assert taken <= signature.keys()
+    defaults = {field.name: field.default for field in fields(NetworkParameters)}
+    assert all(signature[name].default == defaults[name] for name in taken - {"verbose"})
+    assert all(f"\n{name} :" in str(lbarn.tune.__doc__) for name in taken)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'learning_rate'"):
+        lbarn.tune(X, minutes=1, learning_rate=0.1)

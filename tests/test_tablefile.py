@@ -268,6 +268,12 @@ def test_arrays_that_are_no_table_are_refused(content: dict[str, np.ndarray], wh
         read(tmp_path / "a.npz")
 
 
+def test_a_libsvm_file_with_a_column_of_a_huge_number_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "a.svm").write_text("0 1:1 2000000000:1\n")
+    with pytest.raises(TableFileError, match=r"the table has the shape \(1, 2000000000\); lbarn takes at most"):
+        read(tmp_path / "a.svm")
+
+
 def test_a_small_file_cannot_ask_for_much_memory(tmp_path: Path) -> None:
     matrix = sp.csr_matrix((10, 5))
     sp.save_npz(tmp_path / "a.npz", matrix)

@@ -2,8 +2,10 @@
 
     python tests/torture.py [number of kills] [seed]
 
-Every fit that is continued must end with the file of one that nobody disturbed, byte for byte. Prints what happened to how
-many, and exits with an error if that was anything else.
+Every fit that is continued must end with the file of one that nobody disturbed, byte for byte. A fit whose scheduler dies, or
+whose workers die and have no successors, must end too: with that model if it was done already, otherwise with an error that says
+what happened, after which it is continued without the cluster. Prints what happened to how many, and exits with an error if
+that was anything else.
 """
 
 from __future__ import annotations
@@ -27,7 +29,17 @@ from typing import Any
 import joblib
 
 import lbarn
-from fit_process import DEADLINE, Process, linked_rows, model_bytes, start, start_worker, wait_until
+from fit_process import (
+    DEADLINE,
+    Process,
+    cluster_process,
+    linked_rows,
+    model_bytes,
+    start,
+    start_worker,
+    wait_until,
+)
+from lbarn._training import cluster as cluster_calls
 
 SHAPE = (2000, 20)
 PARAMETERS: dict[str, Any] = {"max_leaf_nodes": 8, "learning_rate": 0.1, "max_iter": 80, "random_state": 0}
@@ -36,14 +48,16 @@ THREADS: dict[str, Any] = {"backend": "threading", "n_jobs": 2}
 PROCESSES: dict[str, Any] = {"backend": "loky", "n_jobs": 2}
 CONTAINER = {"LBARN_TEST_PID": "1"}
 PATIENCE = 4 * DEADLINE  # for a machine that has other things to do
+GONE = ("no Dask worker has been seen", "the connection to the Dask scheduler is lost")  # what a fit may say
 
 
 class Torture:
-    """Counts, by kind: kills, fits that were continued to the same bytes, and fits that were not."""
+    """Counts, by kind: kills, fits that ended with an error that is in order, fits that ended with the same bytes, and others."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.killed: Counter[str] = Counter()
+        self.told: Counter[str] = Counter()
         self.same: Counter[str] = Counter()
         self.failed: list[str] = []
         self.expected = {
@@ -128,6 +142,26 @@ class Torture:
             fit.join(PATIENCE)
             self.judge(kind, estimator, found[0] if found else "does not end")
 
+    def deserted(self, kind: str, victims: str) -> None:
+        """A fit on a cluster whose scheduler dies at a random moment of it, or both of whose workers do, and nobody follows."""
+        model = lbarn.LBARN(**PARAMETERS)
+        with tempfile.TemporaryDirectory() as folder:
+            checkpoint = Path(folder) / "checkpoint"
+            with cluster_process(Path(folder), n_workers=2, timeout=2) as (client, scheduler, workers):
+                found: list[bytes | str] = []
+                fit = threading.Thread(target=lambda: found.append(on(client, model, checkpoint)), daemon=True)
+                fit.start()
+                time.sleep(self.random.uniform(0.0, 1.5))
+                for victim in [scheduler] if victims == "scheduler" else workers:
+                    victim.kill()
+                    victim.wait()
+                    self.killed[kind] += 1
+                fit.join(PATIENCE)
+            if found and isinstance(found[0], str) and any(message in found[0] for message in GONE):
+                self.told[kind] += 1
+                found = [undisturbed(lbarn.LBARN(**PARAMETERS), checkpoint)]
+            self.judge(kind, "LBARN", found[0] if found else "does not end")
+
     def run(self, n_kills: int) -> None:
         kinds: list[tuple[str, Callable[[str], None]]] = [
             ("threads", lambda kind: self.fits(kind, "LBARN", THREADS)),
@@ -137,6 +171,8 @@ class Torture:
             ("ensemble on Dask", lambda kind: self.dask(kind, "LBARNEnsemble")),
             ("threads in one folder", lambda kind: self.fits(kind, "LBARN", THREADS, n_fits=4)),
             ("containers in one folder", lambda kind: self.fits(kind, "LBARN", THREADS, n_fits=2, n_processes=3)),
+            ("Dask's scheduler", lambda kind: self.deserted(kind, "scheduler")),
+            ("both workers, for good", lambda kind: self.deserted(kind, "workers")),
         ]
         turn = 0
         while sum(self.killed.values()) < n_kills:
@@ -145,20 +181,21 @@ class Torture:
             turn += 1
 
     def report(self) -> str:
-        lines = [f"{'':26}{'kills':>6}{'same bytes':>12}"]
-        lines += [f"{kind:26}{self.killed[kind]:6}{self.same[kind]:12}" for kind in self.killed]
-        total = f"{'all':26}{sum(self.killed.values()):6}{sum(self.same.values()):12}, {len(self.failed)} failed"
-        return "\n".join([*lines, total, *self.failed])
+        counts = (self.killed, self.told, self.same)
+        lines = [f"{'':26}{'kills':>6}{'told':>6}{'same bytes':>12}"]
+        lines += [f"{kind:26}{self.killed[kind]:6}{self.told[kind]:6}{self.same[kind]:12}" for kind in self.killed]
+        kills, told, same = (sum(count.values()) for count in counts)
+        return "\n".join([*lines, f"{'all':26}{kills:6}{told:6}{same:12}, {len(self.failed)} failed", *self.failed])
 
 
-def undisturbed(model: Any) -> bytes:
-    return model_bytes(model.fit(linked_rows(*SHAPE)))
+def undisturbed(model: Any, checkpoint: Path | None = None) -> bytes:
+    return model_bytes(model.fit(linked_rows(*SHAPE), checkpoint=checkpoint))
 
 
-def on(client: Any, model: Any) -> bytes | str:
+def on(client: Any, model: Any, checkpoint: Path | None = None) -> bytes | str:
     with joblib.parallel_config("dask", client=client):
         try:
-            return undisturbed(model)
+            return undisturbed(model, checkpoint)
         except Exception as error:
             return repr(error)
 
@@ -185,6 +222,8 @@ def cluster() -> Iterator[tuple[Any, list[Process]]]:
 
 def main(n_kills: int = 100, seed: int = 0) -> int:
     warnings.simplefilter("ignore")
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    cluster_calls._NO_WORKER = 10.0  # a user waits for longer
     torture = Torture(seed)
     torture.run(n_kills)
     print(torture.report())

@@ -6,10 +6,11 @@ plain values: whoever asks for help imports neither NumPy nor scikit-learn.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from textwrap import fill, indent
-from typing import Any
+from typing import Any, TypeVar
 
 __all__ = [
     "EnsembleParameters",
@@ -20,9 +21,11 @@ __all__ = [
     "constraints",
     "described",
     "documented",
+    "takes",
 ]
 
 _ABSENT: Any = object()
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -44,14 +47,23 @@ class Range:
         return f"{name} in {left}{self.low:g}, {self.high:g}{right}"
 
 
-def param(default: Any, help: str, *allowed: Any, paper: Any = _ABSENT, run_time: bool = False) -> Any:
+def param(
+    default: Any,
+    help: str,
+    *allowed: Any,
+    paper: Any = _ABSENT,
+    run_time: bool = False,
+    of_data: bool = False,
+    may_change: bool = False,
+) -> Any:
     """A field: its default, what it is for, and what it may be.
 
     ``allowed`` are ranges, names, None, or what scikit-learn's validation calls by a string ("boolean", "array-like").
     ``paper`` is what version 0.1 had, if that differs: models of its files were fitted with it. ``run_time`` marks what has no
-    influence on the model.
+    influence on the model; ``of_data`` what says how tables are read and divided, and seeds that: ``tune`` takes these and
+    those of run time; ``may_change`` what may be another in a fit that is continued.
     """
-    metadata = {"help": help, "allowed": allowed, "run_time": run_time}
+    metadata = {"help": help, "allowed": allowed, "run_time": run_time, "of_data": of_data, "may_change": may_change}
     return field(default=default, metadata={**metadata, "paper": default if paper is _ABSENT else paper})
 
 
@@ -76,7 +88,21 @@ class Parameters:
     @classmethod
     def run_time_parameters(cls) -> set[str]:
         """The names of parameters that have no influence on the model."""
-        return {own.name for own in fields(cls) if own.metadata["run_time"]}
+        return cls._marked("run_time")
+
+    @classmethod
+    def changeable_parameters(cls) -> set[str]:
+        """The names of parameters that may be others in a fit that is continued."""
+        return cls._marked("may_change")
+
+    @classmethod
+    def data_parameters(cls) -> set[str]:
+        """The names of parameters that do not say how to learn: how tables are read and divided, and what is of run time."""
+        return cls._marked("of_data") | cls._marked("run_time")
+
+    @classmethod
+    def _marked(cls, mark: str) -> set[str]:
+        return {own.name for own in fields(cls) if own.metadata[mark]}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -100,7 +126,9 @@ class LearnerParameters(Parameters):
         "auto",
         paper=0.02,
     )
-    max_iter: int = param(2000, "Trees per column, at most.", Range(int, 1, 2**31 - 1, "both"), paper=1000)
+    max_iter: int = param(
+        2000, "Trees per column, at most.", Range(int, 1, 2**31 - 1, "both"), paper=1000, may_change=True
+    )
     selection: str = param(
         "individual",
         "How the number of trees per column is chosen.",
@@ -108,6 +136,7 @@ class LearnerParameters(Parameters):
         "common",
         "linearized",
         "linearized-backward",
+        may_change=True,
     )
     init: str = param(
         "half",
@@ -151,7 +180,11 @@ class LearnerParameters(Parameters):
         paper=1.0,
     )
     refit: bool = param(
-        True, "Renew the leaf values on training and validation rows together after selection.", "boolean", paper=False
+        True,
+        "Renew the leaf values on training and validation rows together after selection.",
+        "boolean",
+        paper=False,
+        may_change=True,
     )
     n_iter_no_change: int | str | None = param(
         "auto",
@@ -163,7 +196,7 @@ class LearnerParameters(Parameters):
         paper=None,
     )
     validation_fraction: float = param(
-        0.2, "Share of the rows held out if ``fit`` is given no ``X_val``.", Range(float, 0, 1, "neither")
+        0.2, "Share of the rows held out if ``fit`` is given no ``X_val``.", Range(float, 0, 1, "neither"), of_data=True
     )
     columns: dict[Any, str] | None = param(
         None,
@@ -171,11 +204,13 @@ class LearnerParameters(Parameters):
         'categories), "continuous", "datetime" or "drop".',
         "dict",
         None,
+        of_data=True,
     )
     max_cells: int = param(
         256,
         "Cells that the values of a numeric column are divided into, at most; also levels of a category with a cell of their own.",
         Range(int, 2, 4096, "both"),
+        of_data=True,
     )
     missing: str = param(
         "value",
@@ -183,6 +218,7 @@ class LearnerParameters(Parameters):
         "value",
         "unknown",
         paper="unknown",
+        of_data=True,
     )
     groups: str | Sequence[Sequence[Any]] | None = param(
         "auto",
@@ -192,6 +228,7 @@ class LearnerParameters(Parameters):
         "array-like",
         None,
         paper=None,
+        of_data=True,
     )
     counts: str | bool = param(
         "auto",
@@ -200,12 +237,15 @@ class LearnerParameters(Parameters):
         "auto",
         "boolean",
         paper=False,
+        of_data=True,
     )
     binarize: float | None = param(
         None,
         "Threshold: of every column, values above it are 1 and others 0.",
         Range(float, None, None, "neither"),
         None,
+        of_data=True,
+        may_change=True,
     )
     n_jobs: int | None = param(
         None,
@@ -214,7 +254,9 @@ class LearnerParameters(Parameters):
         None,
         run_time=True,
     )
-    random_state: Any = param(None, "Seeds the hold-out, the random order and the rounding.", "random_state")
+    random_state: Any = param(
+        None, "Seeds the hold-out, the random order and the rounding.", "random_state", of_data=True, may_change=True
+    )
     verbose: int = param(0, "Show a progress bar.", "verbose", run_time=True)
 
 
@@ -298,13 +340,34 @@ def described(allowed: tuple[Any, ...]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} or {parts[-1]}"
 
 
-def documented(parameters: type[Parameters]) -> str:
-    """The section "Parameters" of a docstring."""
-    lines = ["Parameters", "----------"]
+def documented(parameters: type[Parameters], names: Collection[str] | None = None) -> str:
+    """The section "Parameters" of a docstring; of some of them, what goes on with such a section."""
+    lines = ["Parameters", "----------"] if names is None else []
     for own in fields(parameters):
+        if names is not None and own.name not in names:
+            continue
         default = "" if own.default is MISSING else f", default={own.default!r}"
         paper = own.metadata["paper"]
         note = "" if paper is own.default or paper == own.default else f" The paper's is {paper!r}."
         lines += [f"{own.name} : {described(own.metadata['allowed'])}{default}"]
         lines += [indent(fill(own.metadata["help"] + note, 112), "    ")]
     return "\n".join(lines)
+
+
+def takes(parameters: type[Parameters], names: Collection[str]) -> Callable[[_Function], _Function]:
+    """A function whose ``**parameters`` are those of these names: its signature and documentation show them one by one."""
+    taken = [own for own in fields(parameters) if own.name in names]
+
+    def derived(function: _Function) -> _Function:
+        signature = inspect.signature(function)
+        own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        more = [
+            inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)
+            for one in taken
+        ]
+        function.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+        text = documented(parameters, names)
+        function.__doc__ = inspect.cleandoc(function.__doc__ or "").replace("{parameters}", text)
+        return function
+
+    return derived

@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context, clone
-from sklearn.utils import get_tags
+from sklearn.base import ClassifierMixin, _fit_context, clone
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted
@@ -20,7 +19,7 @@ from lbarn._models.density import Density, all_or_nothing
 from lbarn._models.ensemble import LBARNEnsemble
 from lbarn._models.estimators import estimator_from_json, estimator_to_json, parameters_from_json
 from lbarn._models.lbarn import LBARN
-from lbarn._models.target import Target, TargetNetwork, named_target
+from lbarn._models.target import Predictor, Target, TargetNetwork, named_target, twin
 from lbarn._network import modelfile
 from lbarn._network.container import Tensors, expect
 from lbarn._tables.coded import CodedTable
@@ -37,7 +36,7 @@ __all__ = ["MIN_CLASS_ROWS", "LBARNClassifier"]
 MIN_CLASS_ROWS = 10  # a class with fewer rows gets independent bits
 
 
-class LBARNClassifier(modelfile.SavedModel, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class LBARNClassifier(modelfile.SavedModel, ClassifierMixin, Predictor):
     """``P(c | x)`` for the rows of any table, from a density of every class, or directly.
 
     "generative": ``P(c | x) = P(c) P(x | c) / sum_c' P(c') P(x | c')``, with a density for every ``P(x | c)``. Every class holds
@@ -97,12 +96,6 @@ class LBARNClassifier(modelfile.SavedModel, ClassifierMixin, MetaEstimatorMixin,
     class_prior_: NDArray[np.float64]
     networks_: list[Density]
     network_: LBARN | LBARNEnsemble
-    n_features_in_: int
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(self._estimator()).input_tags
-        return tags
 
     @property
     def threshold(self) -> float | None:
@@ -110,9 +103,9 @@ class LBARNClassifier(modelfile.SavedModel, ClassifierMixin, MetaEstimatorMixin,
         return self._estimator().binarize
 
     def _estimator(self) -> LBARN | LBARNEnsemble:
-        if self.estimator is None:
-            return LBARN(l2_regularization=3.0) if self.method == "generative" else LBARN()
-        return self.estimator
+        if self.estimator is None and self.method == "generative":
+            return LBARN(l2_regularization=3.0)
+        return super()._estimator()
 
     # ------------------------------------------------------------------ fit
 
@@ -196,8 +189,8 @@ class LBARNClassifier(modelfile.SavedModel, ClassifierMixin, MetaEstimatorMixin,
         if rows.book.is_binary and not rows.book.left_out:
             bits = IndependentBits(binarize=estimator.binarize, n_jobs=estimator.n_jobs)
             return bits.fit_rows(rows.format, rows.train)
-        own = {name: getattr(estimator, name) for name in ("columns", "max_cells", "missing", "binarize", "n_jobs")}
-        return IndependentColumns(**own).fit_rows(rows)
+        columns = IndependentColumns()
+        return columns.set_params(**{name: getattr(estimator, name) for name in columns.get_params()}).fit_rows(rows)
 
     def _fit_target(
         self,
@@ -222,17 +215,15 @@ class LBARNClassifier(modelfile.SavedModel, ClassifierMixin, MetaEstimatorMixin,
         self, classes: NDArray[Any], class_prior: NDArray[np.float64], content: list[Density] | TargetNetwork
     ) -> LBARNClassifier:
         """Fitted with densities, or a network, that are there already."""
-        for name in ("networks_", "network_", "feature_names_in_"):
+        for name in ("networks_", "network_"):
             self.__dict__.pop(name, None)
         self.classes_, self.class_prior_ = classes, class_prior
         if isinstance(content, TargetNetwork):
             self.network_ = content.model
-            own, self.n_features_in_ = content.format, content.n_features
+            self._remember(content.format, content.n_features)
         else:
             self.networks_ = content
-            own, self.n_features_in_ = content[0].table_format_, content[0].n_features_in_
-        if own.feature_names is not None:
-            self.feature_names_in_ = own.feature_names
+            self._remember(content[0].table_format_, content[0].n_features_in_)
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -251,11 +242,9 @@ class LBARNClassifier(modelfile.SavedModel, ClassifierMixin, MetaEstimatorMixin,
         self, X_val: Any, y_val: Any, table: Table, classes: NDArray[Any]
     ) -> tuple[Table, NDArray[Any]] | None:
         """The rows to validate on, and their classes."""
-        if (X_val is None) != (y_val is None):
-            raise ValueError(f"X_val and y_val go together; {'X_val' if X_val is None else 'y_val'} is missing")
-        if X_val is None:
+        table_val = self._read_val(X_val, y_val, table)
+        if table_val is None:
             return None
-        table_val = read_like(X_val, table.format, table.n_columns, binarize=table.binarize)
         labels = self._labels(y_val, table_val.n_rows, "y_val")
         unknown = np.setdiff1d(labels, classes)
         if len(unknown):
@@ -268,15 +257,14 @@ class LBARNClassifier(modelfile.SavedModel, ClassifierMixin, MetaEstimatorMixin,
 
     def _to_continue(self, classes: NDArray[Any]) -> list[Density] | None:
         """The densities of the fit before this one, if it is to be continued."""
-        estimator = self._estimator()
         fitted = "networks_" if self.method == "generative" else "network_"
-        if not (isinstance(estimator, LBARN) and estimator.warm_start and hasattr(self, fitted)):
+        if not (self._continues() and hasattr(self, fitted)):
             return None
         if not np.array_equal(classes, self.classes_):
             raise ValueError(
                 "warm_start=True continues on the same data; these have other classes: set warm_start=False"
             )
-        return [_twin(network) for network in (self.networks_ if self.method == "generative" else [self.network_])]
+        return [twin(network) for network in (self.networks_ if self.method == "generative" else [self.network_])]
 
     # ------------------------------------------------------------------ predict
 
@@ -331,13 +319,6 @@ def _column(labels: NDArray[Any], classes: NDArray[Any], table_format: TableForm
     if table_format.names is None and classes.dtype.kind in "OU":
         return plain_array(np.searchsorted(classes, labels), "y")
     return plain_array(labels.astype(object) if classes.dtype.kind == "U" else labels, "y")
-
-
-def _twin(model: Density) -> Any:
-    """Another model with the same fitted attributes: fitting one leaves the other as it was."""
-    twin = object.__new__(type(model))
-    twin.__dict__.update(model.__dict__)
-    return twin
 
 
 # ---------------------------------------------------------------------- files

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, _fit_context, clone
-from sklearn.utils import get_tags
+from sklearn.base import RegressorMixin, _fit_context, clone
 from sklearn.utils.validation import _check_y, check_is_fitted
 
 from lbarn._models.density import Density, all_or_nothing
@@ -16,19 +15,19 @@ from lbarn._models.ensemble import LBARNEnsemble
 from lbarn._models.estimators import estimator_from_json, estimator_to_json
 from lbarn._models.lbarn import LBARN
 from lbarn._models.predicted import ConditionalDistribution
-from lbarn._models.target import Target, TargetNetwork, named_target
+from lbarn._models.target import Predictor, Target, TargetNetwork, named_target, twin
 from lbarn._network import modelfile
 from lbarn._network.container import Tensors
 from lbarn._tables.codes import ContinuousCode, GridCode
 from lbarn._tables.column import Column, plain_array
-from lbarn._tables.table import read_like, read_table
+from lbarn._tables.table import read_table
 from lbarn._training.data import checked_weights
 from lbarn.errors import ModelFileError
 
 __all__ = ["LBARNRegressor"]
 
 
-class LBARNRegressor(modelfile.SavedModel, RegressorMixin, MetaEstimatorMixin, BaseEstimator):
+class LBARNRegressor(modelfile.SavedModel, RegressorMixin, Predictor):
     """The distribution of a number ``y`` given the other columns of any table.
 
     ``y`` becomes the last column of a network, the only one that is trained, so its distribution has no shape that was assumed: it may
@@ -71,15 +70,6 @@ class LBARNRegressor(modelfile.SavedModel, RegressorMixin, MetaEstimatorMixin, B
         self.estimator = estimator
 
     network_: LBARN | LBARNEnsemble
-    n_features_in_: int
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(self._estimator()).input_tags
-        return tags
-
-    def _estimator(self) -> LBARN | LBARNEnsemble:
-        return LBARN() if self.estimator is None else self.estimator
 
     @all_or_nothing
     @_fit_context(prefer_skip_nested_validation=False)
@@ -111,12 +101,8 @@ class LBARNRegressor(modelfile.SavedModel, RegressorMixin, MetaEstimatorMixin, B
         table = read_table(X, binarize=estimator.binarize)
         values = self._numbers(y, table.n_rows, "y")
         weight = checked_weights(sample_weight, table.n_rows, "sample_weight")
-        if (X_val is None) != (y_val is None):
-            raise ValueError(f"X_val and y_val go together; {'X_val' if X_val is None else 'y_val'} is missing")
-        valid = None
-        if X_val is not None:
-            table_val = read_like(X_val, table.format, table.n_columns, binarize=estimator.binarize)
-            valid = table_val, self._numbers(y_val, table_val.n_rows, "y_val")
+        table_val = self._read_val(X_val, y_val, table)
+        valid = None if table_val is None else (table_val, self._numbers(y_val, table_val.n_rows, "y_val"))
         name = named_target(y, table)
         network = self._to_continue() or clone(estimator)
         target = Target(name, self._kind(name, values), str(values.values.dtype))
@@ -125,10 +111,8 @@ class LBARNRegressor(modelfile.SavedModel, RegressorMixin, MetaEstimatorMixin, B
 
     def restored(self, fitted: TargetNetwork) -> LBARNRegressor:
         """Fitted with a network that is there already."""
-        self.network_, self.n_features_in_ = fitted.model, fitted.n_features
-        self.__dict__.pop("feature_names_in_", None)
-        if fitted.format.feature_names is not None:
-            self.feature_names_in_ = fitted.format.feature_names
+        self.network_ = fitted.model
+        self._remember(fitted.format, fitted.n_features)
         return self
 
     def _numbers(self, y: Any, n_rows: int, name: str) -> Column:
@@ -152,12 +136,9 @@ class LBARNRegressor(modelfile.SavedModel, RegressorMixin, MetaEstimatorMixin, B
 
     def _to_continue(self) -> LBARN | LBARNEnsemble | None:
         """The network of the fit before this one, if it is to be continued."""
-        estimator = self._estimator()
-        if not (isinstance(estimator, LBARN) and estimator.warm_start and hasattr(self, "network_")):
+        if not (self._continues() and hasattr(self, "network_")):
             return None
-        twin = object.__new__(type(self.network_))
-        twin.__dict__.update(self.network_.__dict__)
-        return twin.set_params(**estimator.get_params())
+        return twin(self.network_).set_params(**self._estimator().get_params())
 
     # ------------------------------------------------------------------ predict
 

@@ -1,13 +1,11 @@
 """Lossless compression of any table: its cells under the model, then the values inside the cells, then what no code can say.
 
-A container is a header, three parts, each with its length before it, and a checksum:
-
-    magic 6 | version 2 | codebook 16 | rows 8 | values 16 | cells | inside | exceptions | checksum of all that 8
-
-``codebook`` is the fingerprint of the codes, and ``values`` that of the rows. ``cells`` is the container of a network or a mixture.
-``inside`` is a stream of the same coder: for every column, for each of its cells in which there is a choice, the values of the rows in
-it under the law of the cell. Whatever does not come out of that as it went in (an unseen level, a number off the grid or outside the
-range, a negative zero, "007" for 7) is an exception: its row and its value as it is.
+A container (``envelope``) has parts, each with its length before it: the cells of all rows, and two for every 65,536 rows, what is
+inside their cells and exceptions. Its fingerprint is that of the codes, and its checksum of the rows that of their values. ``cells``
+is the container of a network or a mixture. ``inside`` is a stream of the same coder: for every column, for each of its cells in which
+there is a choice, the values of the rows in it under the law of the cell. Whatever does not come out of that as it went in (an
+unseen level, a number off the grid or outside the range, a negative zero, "007" for 7) is an exception: its row and its value as
+it is. Rows come as an iterator and none is kept, so memory does not grow with their number.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lbarn._engine.codetree import Cells
-from lbarn._network.codec import new_digest
+from lbarn._network.envelope import Envelope, new_digest, stream_coder, stream_of
 from lbarn._network.network import RowCodec
 from lbarn._tables.codebook import Codebook
 from lbarn._tables.coded import CodedTable
@@ -37,10 +35,13 @@ __all__ = ["compress", "decompress"]
 
 Values = NDArray[Any]
 
-VERSION = 1
-_MAGIC = b"LBARNt"
-_HEADER = struct.Struct("<6sH16sQ16s")
-_CHECKSUM_BYTES = 8
+_ENVELOPE = Envelope(
+    magic=b"LBARNt",
+    version=1,
+    noun="a table",
+    other_model="the data was compressed with another model, whose columns have other codes",
+)
+_GROUP_ROWS = 65_536  # part of the format
 _DIGIT_BITS = 20  # of a whole number that may be anything in a range
 _MAX_EXCEPTIONS = 2**31  # bytes, unpacked
 
@@ -49,15 +50,50 @@ _DAMAGED = "the compressed data is damaged: it does not decode to the rows that 
 
 def compress(codec: RowCodec, book: Codebook, tables: Iterable[CodedTable]) -> bytes:
     """The rows of all tables, one after the other."""
-    columns: list[Column] | None = None
-    parts: list[Cells] = []
-    for table in tables:
-        own = list(table.columns())
-        columns = own if columns is None else [above + below for above, below in zip(columns, own)]
-        parts += [chunk.cells for chunk in table.complete_chunks()]
-    if columns is None:
+    parts: list[bytes] = []
+    n_rows, digest = 0, new_digest(16)
+
+    def coded() -> Iterator[Cells]:
+        nonlocal n_rows
+        for columns, cells in _grouped(tables):
+            parts.extend(_pushed(book, columns, cells, digest))
+            n_rows += len(cells)
+            yield cells
+
+    parts.insert(0, codec.compress(coded()))
+    if not n_rows:
         raise ValueError("there is nothing to compress")
-    cells = np.concatenate(parts)
+    content = b"".join(struct.pack("<Q", len(part)) + part for part in parts)
+    return _ENVELOPE.sealed(book.fingerprint(), n_rows, digest.digest(), content)
+
+
+def _grouped(tables: Iterable[CodedTable]) -> Iterator[tuple[list[Column], Cells]]:
+    """Columns and cells of the rows of all tables, a group at a time."""
+    columns: list[Column] = []
+    waiting: list[Cells] = []
+    for table in tables:
+        for chunk in table.complete_chunks():
+            own = list(table.columns(slice(chunk.start, chunk.start + len(chunk))))
+            columns = [above + below for above, below in zip(columns, own)] if waiting else own
+            waiting.append(chunk.cells)
+            n = sum(map(len, waiting))
+            if n < _GROUP_ROWS:
+                continue
+            cells = np.concatenate(waiting)
+            whole = n - n % _GROUP_ROWS
+            for start in range(0, whole, _GROUP_ROWS):
+                rows = slice(start, start + _GROUP_ROWS)
+                yield [column.take(rows) for column in columns], cells[rows]
+            columns, waiting = (
+                [column.take(slice(whole, n)) for column in columns],
+                [cells[whole:]] if whole < n else [],
+            )
+    if waiting:
+        yield columns, np.concatenate(waiting)
+
+
+def _pushed(book: Codebook, columns: list[Column], cells: Cells, digest: Any) -> tuple[bytes, bytes]:
+    """What is inside the cells of a group of rows, and exceptions; ``digest`` gets the values."""
     coder = constriction.stream.stack.AnsCoder()
     exceptions: dict[int, tuple[NDArray[np.intp], Values]] = {}
     stored: list[Values] = []
@@ -70,24 +106,31 @@ def compress(codec: RowCodec, book: Codebook, tables: Iterable[CodedTable]) -> b
         stored.append(values)
     for j in reversed(range(book.n_columns)):
         _push(coder, book.codes[j], cells[:, j], book.codes[j].as_plain(columns[j]))
-    content = _HEADER.pack(_MAGIC, VERSION, book.fingerprint(), len(cells), _fingerprint(stored, columns))
-    inside = coder.get_compressed().astype("<u4").tobytes()
-    for part in (codec.compress(iter([cells])), inside, _packed(exceptions)):
-        content += struct.pack("<Q", len(part)) + part
-    return content + _checksum(content)
+    _digest_values(digest, stored, columns)
+    return stream_of(coder), _packed(exceptions)
 
 
 def decompress(codec: RowCodec, book: Codebook, data: Any, max_rows: int | None) -> list[Column]:
     """The columns that went in."""
-    n_rows, values, (coded, inside, exceptions) = _opened(bytes(memoryview(data)), book, max_rows)
-    cells = codec.decompress(coded, max_rows)
-    if len(cells) != n_rows or len(inside) % 4:
+    n_rows, checksum, content = _ENVELOPE.opened(data, book.fingerprint(), max_rows)
+    n_groups = -(-n_rows // _GROUP_ROWS)
+    coded, *parts = _parts(content, 1 + 2 * n_groups)
+    cells = codec.decompress(coded, n_rows)
+    if len(cells) != n_rows:
         raise CompressedDataError(_DAMAGED)
-    try:
-        coder = constriction.stream.stack.AnsCoder(np.frombuffer(inside, "<u4").astype(np.uint32))
-    except ValueError as error:
-        raise CompressedDataError(f"the compressed data is damaged ({error})") from error
-    found = _unpacked(exceptions, book, n_rows)
+    groups, digest = [], new_digest(16)
+    for k in range(n_groups):
+        own = cells[k * _GROUP_ROWS : (k + 1) * _GROUP_ROWS]
+        groups.append(_popped(book, own, parts[2 * k], parts[2 * k + 1], digest))
+    if digest.digest() != checksum:
+        raise CompressedDataError(_DAMAGED)
+    return _joined(groups)
+
+
+def _popped(book: Codebook, cells: Cells, inside: bytes, exceptions: bytes, digest: Any) -> list[Column]:
+    """The columns of a group of rows; ``digest`` gets the values."""
+    coder = stream_coder(inside)
+    found = _unpacked(exceptions, book, len(cells))
     columns, stored = [], []
     for j, code in enumerate(book.codes):
         column = code.from_inside(cells[:, j], _pop(coder, code, cells[:, j]))
@@ -97,30 +140,30 @@ def decompress(codec: RowCodec, book: Codebook, data: Any, max_rows: int | None)
             own[found[j][0]] = found[j][1]
         stored.append(own)
         columns.append(_of_values(code, own, column.missing))
-    if not coder.is_empty() or _fingerprint(stored, columns) != values:
+    if not coder.is_empty():
         raise CompressedDataError(_DAMAGED)
+    _digest_values(digest, stored, columns)
     return columns
 
 
-def _opened(data: bytes, book: Codebook, max_rows: int | None) -> tuple[int, bytes, list[bytes]]:
-    if data[: len(_MAGIC)] != _MAGIC[: len(data)]:
-        raise CompressedDataError("this is not a table that lbarn has compressed")
-    if len(data) < _HEADER.size + _CHECKSUM_BYTES:
-        raise CompressedDataError(f"the compressed data is truncated: {len(data)} bytes are less than a header")
-    _, version, fingerprint, n_rows, values = _HEADER.unpack_from(data)
-    if version != VERSION:
-        raise CompressedDataError(f"the compressed data is of version {version}; this lbarn reads version {VERSION}")
-    content = data[:-_CHECKSUM_BYTES]
-    if data[-_CHECKSUM_BYTES:] != _checksum(content):
-        raise CompressedDataError("the compressed data is damaged or truncated: its checksum does not match")
-    if fingerprint != book.fingerprint():
-        raise CompressedDataError("the data was compressed with another model, whose columns have other codes")
-    if max_rows is not None and n_rows > max_rows:
-        raise CompressedDataError(
-            f"the compressed data claims to hold {n_rows:,} rows, more than max_rows={max_rows:,}"
-        )
-    parts, start = [], _HEADER.size
-    for _ in range(3):
+def _joined(groups: list[list[Column]]) -> list[Column]:
+    """Columns of all groups, one below the other; what has been joined is not kept."""
+    for group in groups:
+        group.reverse()
+    return [_below_each_other([group.pop() for group in groups]) for _ in range(len(groups[0]))]
+
+
+def _below_each_other(parts: list[Column]) -> Column:
+    """Halves first, so that no row is copied often."""
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    return _below_each_other(parts[:half]) + _below_each_other(parts[half:])
+
+
+def _parts(content: bytes, number: int) -> list[bytes]:
+    parts, start = [], 0
+    for _ in range(number):
         if start + 8 > len(content):
             raise CompressedDataError(_DAMAGED)
         (length,) = struct.unpack_from("<Q", content, start)
@@ -128,13 +171,7 @@ def _opened(data: bytes, book: Codebook, max_rows: int | None) -> tuple[int, byt
         start += 8 + length
     if start != len(content):
         raise CompressedDataError(_DAMAGED)
-    return n_rows, values, parts
-
-
-def _checksum(content: bytes) -> bytes:
-    digest = new_digest(_CHECKSUM_BYTES)
-    digest.update(content)
-    return digest.digest()
+    return parts
 
 
 # ---------------------------------------------------------------------- inside the cells
@@ -264,8 +301,7 @@ def _same(one: Values, other: Values) -> NDArray[np.bool_]:
     return np.asarray(one == other, np.bool_)
 
 
-def _fingerprint(values: Sequence[Values], columns: Sequence[Column]) -> bytes:
-    digest = new_digest(16)
+def _digest_values(digest: Any, values: Sequence[Values], columns: Sequence[Column]) -> None:
     for own, column in zip(values, columns):
         digest.update(np.packbits(column.missing).tobytes())
         if own.dtype == object:
@@ -273,7 +309,6 @@ def _fingerprint(values: Sequence[Values], columns: Sequence[Column]) -> bytes:
                 digest.update(f"{len(text)}:{text}".encode())
         else:
             digest.update(np.where(column.missing, 0, own).astype(own.dtype).tobytes())
-    return digest.digest()
 
 
 def _packed(exceptions: dict[int, tuple[NDArray[np.intp], Values]]) -> bytes:

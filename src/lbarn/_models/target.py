@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.utils import get_tags
 
 from lbarn._engine.codetree import UNKNOWN
 from lbarn._models.ensemble import LBARNEnsemble
@@ -20,9 +22,10 @@ from lbarn._tables.table import Label, Table, TableFormat, read_like
 from lbarn._training.data import GivenRows
 from lbarn.errors import ModelFileError
 
-__all__ = ["Target", "TargetNetwork", "named_target"]
+__all__ = ["Predictor", "Target", "TargetNetwork", "named_target", "twin"]
 
 Weights = NDArray[np.float64] | None
+_Model = TypeVar("_Model")
 
 
 @dataclass(frozen=True)
@@ -112,3 +115,44 @@ class TargetNetwork:
             cells = np.where(chunk.cells == UNKNOWN, common, chunk.cells)
             parts.append(np.exp(model.distribution.last_column(cells, model.n_jobs)))
         return ConditionalDistribution(self.code, np.concatenate(parts), model.table_format_, model.n_features_in_ - 1)
+
+
+class Predictor(MetaEstimatorMixin, BaseEstimator):
+    """What a regressor and a classifier have in common: an estimator that learns the table, and a target beside it."""
+
+    estimator: LBARN | LBARNEnsemble | None
+    n_features_in_: int
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self._estimator()).input_tags
+        return tags
+
+    def _estimator(self) -> LBARN | LBARNEnsemble:
+        """What is fitted, or cloned for that."""
+        return LBARN() if self.estimator is None else self.estimator
+
+    def _continues(self) -> bool:
+        """Whether a model that has been fitted goes on from there."""
+        estimator = self._estimator()
+        return isinstance(estimator, LBARN) and estimator.warm_start
+
+    def _read_val(self, X_val: Any, y_val: Any, table: Table) -> Table | None:
+        """The rows to validate on, in columns like those of ``table``."""
+        if (X_val is None) != (y_val is None):
+            raise ValueError(f"X_val and y_val go together; {'X_val' if X_val is None else 'y_val'} is missing")
+        return None if X_val is None else read_like(X_val, table.format, table.n_columns, binarize=table.binarize)
+
+    def _remember(self, table_format: TableFormat, n_features: int) -> None:
+        """What ``X`` looked like."""
+        self.n_features_in_ = n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if table_format.feature_names is not None:
+            self.feature_names_in_ = table_format.feature_names
+
+
+def twin(model: _Model) -> _Model:
+    """Another model with the same fitted attributes: fitting one leaves the other as it was."""
+    other: _Model = object.__new__(type(model))
+    other.__dict__.update(model.__dict__)
+    return other

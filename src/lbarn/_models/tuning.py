@@ -25,10 +25,12 @@ from lbarn._engine.conditional import Boosting, Conditional
 from lbarn._engine.rows import TrainingData, TrainingRows
 from lbarn._models.lbarn import LBARN
 from lbarn._training.auto import LEAF_GRID, in_sequence
+from lbarn._training.counts import kinds_of_ones
 from lbarn._training.curves import curves, is_rising, padded, with_peers
 from lbarn._training.data import GivenRows
 from lbarn._training.run import boosting, train_network
 from lbarn._training.selection import select
+from lbarn.parameters import takes
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -72,22 +74,20 @@ _TINY = np.finfo(float).tiny
 _REPEATS = 50  # of settings already tried, after which there is nothing left to try
 
 
+_OF_DATA = LBARN.data_parameters() - {"verbose", "warm_start"}
+
+
+@takes(LBARN, _OF_DATA)
 def tune(
     X: Any,
     X_val: Any = None,
     *,
     minutes: float,
     effort: str = "fast",
-    random_state: int | np.random.RandomState | None = None,
     sample_weight: ArrayLike | None = None,
     sample_weight_val: ArrayLike | None = None,
-    validation_fraction: float = 0.2,
-    columns: dict[Any, str] | None = None,
-    max_cells: int = 256,
-    missing: str = "value",
-    binarize: float | None = None,
-    n_jobs: int | None = None,
     verbose: int = 1,
+    **parameters: Any,
 ) -> LBARN:
     """A network with the leaves, learning rate, split bits, regularisation, start and selection that validate best.
 
@@ -101,12 +101,10 @@ def tune(
     effort : {"fast", "thorough"}, default="fast"
         One parameter after the other, on a part of the columns and then on more; or after that all together, by optuna, as long
         as there is time for trials.
-    random_state : int, RandomState instance or None, default=None
-        The trials depend on it and on how many there is time for.
-    sample_weight, sample_weight_val, validation_fraction, columns, max_cells, missing, binarize, n_jobs :
-        As for :class:`lbarn.LBARN`.
+    sample_weight, sample_weight_val : array-like of shape (n,), optional
     verbose : int, default=1
         Show a table of the trials as they come.
+    {parameters}
 
     Returns
     -------
@@ -114,6 +112,10 @@ def tune(
         Fitted, and refitted on training and validation rows together. ``trials_`` is a list with what was tried:
         parameters, ``valid_log_likelihood`` (cross-validated over the validation rows, of all columns by what was seen on
         ``n_dimensions`` of them) and ``seconds``.
+
+    Notes
+    -----
+    The trials depend on ``random_state`` and on how many there is time for.
 
     Examples
     --------
@@ -132,26 +134,23 @@ def tune(
         raise ValueError(f"effort must be 'fast' or 'thorough'; got {effort!r}")
     optuna = _optuna() if effort == "thorough" else None
     start = monotonic()
-    if not isinstance(random_state, (int, np.integer)):
-        random_state = int(check_random_state(random_state).randint(2**31 - 1))
-    model = LBARN(
-        validation_fraction=validation_fraction,
-        columns=columns,
-        max_cells=max_cells,
-        missing=missing,
-        binarize=binarize,
-        n_jobs=n_jobs,
-        random_state=int(random_state),
-        verbose=verbose,
-        n_iter_no_change=None,  # any selection may turn out best
-    ).validated()
+    unknown = sorted(parameters.keys() - _OF_DATA)
+    if unknown:
+        raise TypeError(f"tune() got an unexpected keyword argument {unknown[0]!r}")
+    model = LBARN(**parameters, verbose=verbose, n_iter_no_change=None)  # any selection may turn out best
+    if not isinstance(model.random_state, (int, np.integer)):
+        model.random_state = int(check_random_state(model.random_state).randint(2**31 - 1))
+    model.random_state = int(model.random_state)
+    model.validated()
     seed = int(check_random_state(model.random_state).randint(2**31 - 1))
     rows = GivenRows.read(model, X, X_val, sample_weight, sample_weight_val)
-    data = rows.divided(validation_fraction, seed).filled(seed, model.groups)  # as the network will see them
+    data = rows.divided(model.validation_fraction, seed).filled(seed, model.groups)  # as the network will see them
+    if model.counts is not False:
+        data = replace(data, counted=kinds_of_ones(data, rows.shared_levels()))
     data = data.in_order(np.arange(rows.n_columns))
     with _shown(verbose) as show:
         trials = _Trials(
-            boosting(model, max_leaf_nodes=16), data, start + _SHARE_OF_TRIALS * 60 * minutes, n_jobs, show
+            boosting(model, max_leaf_nodes=16), data, start + _SHARE_OF_TRIALS * 60 * minutes, model.n_jobs, show
         )
         trials.begin()
         try:
@@ -169,7 +168,7 @@ def tune(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the time says how many rounds there are
         model.fit(X, X_val=X_val, sample_weight=sample_weight, sample_weight_val=sample_weight_val)
-    judged = cross_validated(model.run_.conditionals, data.layout, data.valid, rounds, n_jobs)
+    judged = cross_validated(model.run_.conditionals, data.layout, data.valid, rounds, model.n_jobs)
     selection = max(judged, key=lambda method: judged[method])
     model.set_params(selection=selection).select(selection)
     model.trials_ = trials.done

@@ -34,12 +34,12 @@ from lbarn._network.codec import (
     Submit,
     cut,
     gathered,
-    new_digest,
     opened,
     pop_groups,
     sealed,
     threads,
 )
+from lbarn._network.envelope import new_digest
 from lbarn.errors import CompressedDataError
 
 if TYPE_CHECKING:

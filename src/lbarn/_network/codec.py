@@ -1,8 +1,6 @@
 """Lossless compression: rows of cells entropy-coded under the probabilities that a network gives their bits.
 
-A container is a header, one stream of 32-bit words (little endian) and a checksum of both:
-
-    magic 6 | version 2 | model's fingerprint 16 | rows 8 | checksum of the rows' bits 16 | stream 4 k | checksum 8
+A container (``envelope``) has one stream of 32-bit words, little endian, and the checksum of the rows is that of their bits.
 
 Probabilities are integers from integers, so every machine and SIMD path decodes what another encoded. The coder is
 constriction's asymmetric numeral system, a stack: the encoder goes through groups of rows forwards and, within a group,
@@ -19,8 +17,6 @@ rows again, without the model being asked and without memory. What a caller is r
 
 from __future__ import annotations
 
-import hashlib
-import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -35,9 +31,10 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from lbarn import _core
-from lbarn._engine.bits import MAX_ROWS, PackedBits, row_bytes
+from lbarn._engine.bits import PackedBits, row_bytes
 from lbarn._engine.codetree import UNKNOWN, Cells, Layout
 from lbarn._engine.trees import probabilities
+from lbarn._network.envelope import Envelope, new_digest, stream_coder, stream_of
 from lbarn.errors import CompressedDataError
 
 if TYPE_CHECKING:
@@ -50,19 +47,21 @@ __all__ = [
     "Submit",
     "cut",
     "gathered",
-    "new_digest",
     "opened",
     "pop_groups",
     "sealed",
     "threads",
 ]
 
-VERSION = 1
 PRECISION = 24  # bits of the coder's probabilities
 
-_MAGIC = b"LBARNz"
-_HEADER = struct.Struct("<6sH16sQ16s")
-_CHECKSUM_BYTES = 8
+_ENVELOPE = Envelope(
+    magic=b"LBARNz",
+    version=1,
+    noun="data",
+    other_model="the data was compressed with another model (fingerprint {theirs}, this one's is {ours}); the trees, their "
+    "selection, leaf values and order must all be the same",
+)
 
 BLOCK_ROWS = 4096  # evaluated in one call; a multiple of 8, or the checksum of the bits would depend on it
 _GROUP_ROWS = 65_536  # coded position by position: part of the format, as is the next line
@@ -310,39 +309,13 @@ class Codec:
 
 def sealed(fingerprint: bytes, n_rows: int, checksum: bytes, coder: Any) -> bytes:
     """A container of what the coder holds; ``checksum`` is that of the rows' bits."""
-    stream = coder.get_compressed().astype("<u4").tobytes()
-    header = _HEADER.pack(_MAGIC, VERSION, fingerprint, n_rows, checksum)
-    return header + stream + _checksum(header + stream)
+    return _ENVELOPE.sealed(fingerprint, n_rows, checksum, stream_of(coder))
 
 
 def opened(container: Any, own: bytes, max_rows: int | None) -> tuple[int, bytes, Any]:
     """(number of rows, checksum of their bits, coder) of a container that is whole and made with the model ``own``."""
-    data = bytes(memoryview(container))
-    if data[: len(_MAGIC)] != _MAGIC[: len(data)]:
-        raise CompressedDataError("this is not data that lbarn has compressed")
-    if len(data) < _HEADER.size + _CHECKSUM_BYTES:
-        raise CompressedDataError(f"the compressed data is truncated: {len(data)} bytes are less than a header")
-    _, version, fingerprint, n_rows, checksum = _HEADER.unpack_from(data)
-    if version != VERSION:
-        raise CompressedDataError(f"the compressed data is of version {version}; this lbarn reads version {VERSION}")
-    content, stream = data[:-_CHECKSUM_BYTES], data[_HEADER.size : -_CHECKSUM_BYTES]
-    if data[-_CHECKSUM_BYTES:] != _checksum(content):
-        raise CompressedDataError("the compressed data is damaged or truncated: its checksum does not match")
-    if len(stream) % 4 or not 0 < n_rows <= MAX_ROWS:
-        raise CompressedDataError(f"the compressed data is damaged: {n_rows} rows in {len(stream)} bytes")
-    if fingerprint != own:
-        raise CompressedDataError(
-            f"the data was compressed with another model (fingerprint {fingerprint.hex()[:8]}, this one's is "
-            f"{own.hex()[:8]}); the trees, their selection, leaf values and order must all be the same"
-        )
-    if max_rows is not None and n_rows > max_rows:
-        raise CompressedDataError(
-            f"the compressed data claims to hold {n_rows:,} rows, more than max_rows={max_rows:,}"
-        )
-    try:
-        return n_rows, checksum, constriction.stream.stack.AnsCoder(np.frombuffer(stream, "<u4").astype(np.uint32))
-    except ValueError as error:  # a stream that no encoder ends like that
-        raise CompressedDataError(f"the compressed data is damaged ({error})") from error
+    n_rows, checksum, stream = _ENVELOPE.opened(container, own, max_rows)
+    return n_rows, checksum, stream_coder(stream)
 
 
 def pop_groups(coder: Any, sizes: Sequence[int], pop: Callable[[Any, int], _Group]) -> list[_Group]:
@@ -370,10 +343,6 @@ def _binary_model() -> Any:
     return constriction.stream.model.Categorical(perfect=False)
 
 
-def new_digest(size: int) -> hashlib.blake2b:
-    return hashlib.blake2b(digest_size=size)
-
-
 def gathered(n_rows: int, chunks: Iterable[Cells], layout: Layout) -> Cells:
     """The chunks in one array."""
     X = np.empty((n_rows, layout.n_columns), np.uint8 if layout.is_binary else np.uint16)
@@ -382,12 +351,6 @@ def gathered(n_rows: int, chunks: Iterable[Cells], layout: Layout) -> Cells:
         X[start : start + len(chunk)] = chunk
         start += len(chunk)
     return X
-
-
-def _checksum(content: bytes) -> bytes:
-    digest = new_digest(_CHECKSUM_BYTES)
-    digest.update(content)
-    return digest.digest()
 
 
 def _packed(group: Sequence[_Block]) -> bytes:

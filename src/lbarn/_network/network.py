@@ -20,8 +20,10 @@ from lbarn import _core
 from lbarn._engine.bits import row_bytes
 from lbarn._engine.codetree import UNKNOWN, Cells, Layout
 from lbarn._engine.trees import NO_LIMIT, UNIT, Trees, log_likelihoods, probabilities
-from lbarn._network.codec import Codec, new_digest
-from lbarn._network.conditioning import Answer, Evidence, condition
+from lbarn._network.codec import Codec
+from lbarn._network.conditioning import Answer, condition
+from lbarn._network.envelope import new_digest
+from lbarn._network.evidence import Evidence
 from lbarn._network.nodes import NodeTrees, packed_word
 
 __all__ = ["Distribution", "Given", "GivenChunk", "Network", "RowCodec", "given_by_conditioning"]

@@ -419,6 +419,7 @@ class _Array(TableFile):
             raise TableFileError(f"{name}: holds an array of shape {values.shape}; a table has rows and columns")
         if 0 in values.shape:
             raise TableFileError(f"{name}: holds no values ({values.shape[0]} rows, {values.shape[1]} columns)")
+        _check_size(name, values.shape)
         super().__init__(name, None, values.shape[1])
         wanted.positions(self, None, self.n_columns, ())
         self._values = values

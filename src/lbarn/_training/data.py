@@ -154,16 +154,23 @@ class GivenRows:
         assert self.valid is not None
         layout = self.book.layout
         if self.train.cells is not None:
+            self._warn_of(
+                [j for j, code in enumerate(self.book.codes) if not code.mass[int(code.tree.missing) :].any()]
+            )
             common = self.train.common_cells(layout)
             train, valid = (replace(rows, common=common) for rows in (self.train, self.valid))
             return TrainingData(layout, train, valid, seed)
         if self.train.missing is not None:
             n = self.train.bits.n_rows
-            empty = [j for j, count in enumerate(self.train.missing.column_sums()) if count == n]
-            for j in empty[:3]:
-                warnings.warn(f"{self.format.label(j)} has no values: nothing can be learned about it", stacklevel=8)
+            self._warn_of([j for j, count in enumerate(self.train.missing.column_sums()) if count == n])
         fill = self.train.common_values()
         return TrainingData(layout, self.train.filled(fill), self.valid.filled(fill), seed)
+
+    def _warn_of(self, empty: list[int]) -> None:
+        """Columns without values."""
+        for j in empty[:3]:
+            label = self.format.label(int(self.book.taken[j]))
+            warnings.warn(f"{label} has no values: nothing can be learned about it", stacklevel=9)
 
 
 def _codebook(

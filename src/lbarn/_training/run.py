@@ -150,7 +150,7 @@ class TrainingRun:
         different = {name for name in names if identity.get(name) != before.get(name)}
         if "data" in different:
             raise ValueError("warm_start=True continues on the same data; these are others: set warm_start=False")
-        different -= {"max_iter", "selection", "refit", "random_state", "binarize"}
+        different -= LearnerParameters.changeable_parameters()
         if different:
             raise ValueError(
                 f"warm_start=True continues the same fit, but {', '.join(sorted(different))} changed: set warm_start=False"

@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from lbarn._models.density import RowModel, all_or_nothing
-from lbarn._tables.table import read_table
-from lbarn._training.data import checked_weights, hold_out
+from lbarn.baselines.rows import CompleteRows
 
 __all__ = ["LogisticNetwork"]
 
@@ -104,23 +103,10 @@ class LogisticNetwork(RowModel):
         strengths = np.sort(np.atleast_1d(np.asarray(self.l2_regularization, float)))[::-1]
         if strengths.ndim != 1 or not len(strengths) or not (strengths > 0).all() or not np.isfinite(strengths).all():
             raise ValueError(f"l2_regularization must be above 0 and finite; got {self.l2_regularization!r}")
-        table = read_table(X, binarize=self.binarize)
-        train, weight = (
-            table.complete().astype(np.float32),
-            checked_weights(sample_weight, table.n_rows, "sample_weight"),
-        )
-        if weight is not None:
-            train, weight = train[weight > 0], weight[weight > 0]
-        if X_val is not None:
-            table_val = read_table(X_val, binarize=self.binarize).like(table.format, table.n_columns)
-            valid = table_val.complete().astype(np.float32)
-            weight_val = checked_weights(sample_weight_val, len(valid), "sample_weight_val")
-        else:
-            kept, held = hold_out(len(train), self.validation_fraction, self.random_state)
-            train, valid = train[kept], train[held]
-            weight, weight_val = (None, None) if weight is None else (weight[kept], weight[held])
-        self._remember(table.format, table.n_columns)
-        self._search(_Regressions(train, weight), strengths, valid, weight_val)
+        rows = CompleteRows.read(self, X, X_val, sample_weight, sample_weight_val)
+        train, valid = rows.train.astype(np.float32), rows.valid.astype(np.float32)
+        self._remember(rows.format, train.shape[1])
+        self._search(_Regressions(train, rows.weight), strengths, valid, rows.weight_val)
         return self
 
     def _search(self, regressions: _Regressions, strengths: Floats, valid: Singles, weight_val: Floats | None) -> None:

@@ -14,8 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from lbarn._models.density import RowModel, all_or_nothing
-from lbarn._tables.table import read_table
-from lbarn._training.data import hold_out
+from lbarn.baselines.rows import CompleteRows
 
 __all__ = ["BernoulliMixture"]
 
@@ -92,15 +91,9 @@ class BernoulliMixture(RowModel):
     @all_or_nothing
     def fit(self, X: Any, y: None = None, *, X_val: Any = None) -> BernoulliMixture:
         """Train on ``X``; choose the number of components on ``X_val``, or on rows of ``X`` that are held out."""
-        table = read_table(X, binarize=self.binarize)
-        train = table.complete().astype(np.float32)
-        if X_val is None:
-            kept, held = hold_out(len(train), self.validation_fraction, self.random_state)
-            train, valid = train[kept], train[held]
-        else:
-            table_val = read_table(X_val, binarize=self.binarize).like(table.format, table.n_columns)
-            valid = table_val.complete().astype(np.float32)
-        self._remember(table.format, table.n_columns)
+        rows = CompleteRows.read(self, X, X_val)
+        train, valid = rows.train.astype(np.float32), rows.valid.astype(np.float32)
+        self._remember(rows.format, train.shape[1])
         self.search_results_: list[dict[str, Any]] = []
         best = -np.inf
         for K in np.atleast_1d(self.n_components).tolist():

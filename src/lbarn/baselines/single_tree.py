@@ -12,9 +12,8 @@ from lbarn._engine.bits import PackedBits, pack
 from lbarn._engine.conditional import Boosting, Conditional
 from lbarn._engine.trees import Trees
 from lbarn._models.density import all_or_nothing
-from lbarn._tables.table import read_table
-from lbarn._training.data import hold_out
 from lbarn.baselines.independent import TreeBaseline, fixed_point, one_tree, smoothed_log_odds
+from lbarn.baselines.rows import CompleteRows
 
 __all__ = ["SingleTreeNetwork"]
 
@@ -57,13 +56,8 @@ class SingleTreeNetwork(TreeBaseline):
     @all_or_nothing
     def fit(self, X: Any, y: None = None, *, X_val: Any = None) -> SingleTreeNetwork:
         """Train on ``X``; choose leaves and pseudocount on ``X_val``, or on rows of ``X`` that are held out."""
-        table = read_table(X, binarize=self.binarize)
-        train = pack(table.complete())
-        if X_val is None:
-            kept, held = hold_out(train.n_rows, self.validation_fraction, self.random_state)
-            train, valid = train.take(kept), train.take(held)
-        else:
-            valid = pack(read_table(X_val, binarize=self.binarize).like(table.format, table.n_columns).complete())
+        rows = CompleteRows.read(self, X, X_val)
+        train, valid = pack(rows.train), pack(rows.valid)
         how = Boosting(max_leaf_nodes=self.max_leaf_nodes, learning_rate=1.0, max_iter=1, splits="exact")
         train.columns, valid.columns  # noqa: B018  transposed once, before the threads share them
         grown = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
@@ -76,7 +70,7 @@ class SingleTreeNetwork(TreeBaseline):
             _pruned(splits, ones, rows, int(curve[chosen].argmax()), self.pseudocount_)
             for splits, ones, rows, curve in grown
         ]
-        self._hold(table.format, trees)
+        self._hold(rows.format, trees)
         return self
 
 

@@ -23,15 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["fit"]
 
-_NOT_TUNED = {  # what --tune takes, too
-    "binarize",
-    "columns",
-    "max_cells",
-    "missing",
-    "n_jobs",
-    "random_state",
-    "validation_fraction",
-}
+_NOT_TUNED = LearnerParameters.data_parameters() - {"verbose"}  # what --tune takes, too
 _KINDS = ("binary", "categorical", "ordered", "continuous", "datetime", "drop")
 _SHOWN = 60  # columns
 

@@ -1,0 +1,111 @@
+"""What was seen of rows, as a likelihood per cell of a column.
+
+A value that was seen is certain, 1 for its cell and 0 for the others; a missing one has none, the same for all; a noisy bit, flipped
+with probability e, has (e, 1 - e) or (1 - e, e).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lbarn._engine.codetree import UNKNOWN, Cells, Layout
+
+__all__ = ["Cause", "Evidence", "agreeing"]
+
+Floats = NDArray[np.float64]
+Cause = Mapping[int, NDArray[np.bool_]]  # by column, the cells that it may be in
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What was seen of rows, in network order: ``cells`` (n, D), ``UNKNOWN`` where it is not one cell for certain.
+
+    For columns with unknown cells, ``likelihood`` tells how likely what was seen is for each of the column's cells: (n, cells), or
+    (cells,) if it is the same for all rows.
+    """
+
+    layout: Layout
+    cells: NDArray[np.uint16]
+    likelihood: Mapping[int, Floats]
+
+    @classmethod
+    def of(
+        cls,
+        layout: Layout,
+        cells: Cells,
+        unknown: NDArray[np.bool_] | None = None,
+        likelihood: Mapping[int, Floats] | None = None,
+        *,
+        present: bool = True,
+    ) -> Evidence:
+        """Of rows of cells; an unknown one may be all that can be drawn, the missing value only if not ``present``."""
+        seen = cells.astype(np.uint16)
+        if unknown is not None:
+            seen = np.where(unknown, np.uint16(UNKNOWN), seen)
+        found = dict(likelihood or {})
+        for k in np.flatnonzero((seen == UNKNOWN).any(axis=0)).tolist():
+            if k not in found:
+                tree = layout.columns[k]
+                found[k] = (tree.present if present else tree.drawn).astype(np.float64)
+        return cls(layout, seen, found)
+
+    @property
+    def unknown(self) -> NDArray[np.bool_]:
+        return self.cells == UNKNOWN
+
+    def _by_column(self, value: Callable[[int, Floats], Floats | NDArray[np.bool_]], known: float) -> Floats:
+        found = np.full(self.cells.shape, known)
+        for k, likelihood in self.likelihood.items():
+            found[:, k] = np.where(self.cells[:, k] == UNKNOWN, value(k, likelihood), known)
+        return found
+
+    @cached_property
+    def doublings(self) -> Floats:
+        """How many times the number of completions doubles at each column, (n, D)."""
+        return self._by_column(lambda k, own: np.log2(np.maximum((own > 0).sum(axis=-1), 1)), 0.0)
+
+    @cached_property
+    def informative(self) -> NDArray[np.bool_]:
+        """Whether something was seen that changes what is likely: more than that no cell is one that cannot be drawn."""
+
+        def tells(k: int, own: Floats) -> NDArray[np.bool_]:
+            drawn = self.layout.columns[k].drawn
+            return (own[..., drawn] != own[..., drawn].max(axis=-1, keepdims=True)).any(axis=-1)
+
+        return self._by_column(tells, 1.0) > 0
+
+    def take(self, rows: NDArray[np.intp]) -> Evidence:
+        likelihood = {k: own[rows] if own.ndim == 2 else own for k, own in self.likelihood.items()}
+        return replace(self, cells=self.cells[rows], likelihood=likelihood)
+
+    def upto(self, n_columns: int) -> Evidence:
+        layout = Layout(self.layout.columns[:n_columns])
+        return Evidence(
+            layout, self.cells[:, :n_columns], {k: own for k, own in self.likelihood.items() if k < n_columns}
+        )
+
+    def given(self, causes: Sequence[Cause]) -> Evidence:
+        """One row of evidence, again for every cause, with cells outside the cause impossible."""
+        n = len(causes)
+        likelihood = {k: np.broadcast_to(own, (n, own.shape[-1])) for k, own in self.likelihood.items()}
+        for k in {k for cause in causes for k in cause}:
+            everywhere = np.ones(self.layout.columns[k].n_cells, np.bool_)
+            allowed = np.stack([cause.get(k, everywhere) for cause in causes])
+            likelihood[k] = np.where(allowed, likelihood[k], 0.0)
+        return replace(self, cells=np.repeat(self.cells, n, axis=0), likelihood=likelihood)
+
+
+def agreeing(states: Cells, causes: Sequence[Cause]) -> NDArray[np.bool_]:
+    """Which particles agree with any of the causes, (n, particles)."""
+    agree = np.zeros(states.shape[:2], np.bool_)
+    for cause in causes:
+        all_agree = np.ones(states.shape[:2], np.bool_)
+        for k, allowed in cause.items():
+            all_agree &= allowed[states[:, :, k]]
+        agree |= all_agree
+    return agree
