@@ -25,6 +25,7 @@ __all__ = ["BinaryCode", "CategoricalCode", "ColumnCode", "ContinuousCode", "Gri
 Floats = NDArray[np.float64]
 Tensors = dict[str, NDArray[Any]]
 
+_IMPOSSIBLE = 40.0  # log-odds against what there is not
 _RARE = 5  # rows below which a category shares its cell
 _TAIL_POWER = 3.0  # of the law outside the range: values ten times as far are this many powers of ten less likely
 
@@ -62,7 +63,7 @@ class ColumnCode(ABC):
 
     def encode(self, column: Column) -> tuple[NDArray[np.uint16], Floats]:
         """The cell of every value (``UNKNOWN`` for an empty one that is no value), and the log-likelihood of the value inside it."""
-        column = self.conform(column)
+        column = self.conform(self._typed(column))
         cells, inside = self._encode(column)
         cells = np.where(column.missing, 0 if self.missing else UNKNOWN, cells).astype(np.uint16)
         return cells, np.where(column.missing, 0.0, inside)
@@ -76,8 +77,12 @@ class ColumnCode(ABC):
 
     def as_plain(self, column: Column) -> Column:
         """The same values in the form that ``decode`` gives them."""
-        own = self.conform(column)
+        own = self.conform(self._typed(column))
         return self.plain.with_values(self._shown(own.values), column.missing)
+
+    def _typed(self, column: Column) -> Column:
+        """A column without a single value may have come in any type: here in this one."""
+        return self.plain.blank(len(column)) if column.missing.all() else column
 
     def _shown(self, values: Any) -> Any:
         """What ``conform`` makes of values, as the plain column has them."""
@@ -143,7 +148,7 @@ class ColumnCode(ABC):
         raise NotImplementedError
 
     def inside(self, cells: NDArray[Any], plain: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Symbol and offset of every value in its cell."""
+        """Symbol and offset of every value in its cell. An offset of 2**63 and more is its 64 bits."""
         return np.zeros(len(cells), np.int64), np.zeros(len(cells), np.int64)
 
     def from_inside(self, cells: NDArray[Any], where: tuple[NDArray[np.int64], NDArray[np.int64]]) -> Column:
@@ -189,6 +194,7 @@ class ColumnCode(ABC):
             "categories": None if self.plain.categories is None else list(self.plain.categories),
             "ordered": self.plain.ordered,
             "written": self.plain.written,
+            "pointed": self.plain.pointed,
             "missing": self.missing,
             "share_missing": self.share_missing,
         }
@@ -198,12 +204,20 @@ class ColumnCode(ABC):
         return ""
 
 
+_SORTS = {  # the types of Arrow that each sort of column has
+    "boolean": pa.types.is_boolean,
+    "number": lambda kind: pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind),
+    "time": pa.types.is_temporal,
+    "string": lambda kind: True,  # levels may be of any
+}
+
+
 def _common(head: Mapping[str, Any], tensors: Tensors) -> dict[str, Any]:
     """The fields that all codes have, from a file."""
     categories = head["categories"]
     if categories is not None and not (isinstance(categories, list) and all(isinstance(c, str) for c in categories)):
         raise ValueError("categories are not strings")
-    if head["sort"] not in ("boolean", "number", "time", "string"):
+    if head["sort"] not in _SORTS:
         raise ValueError(f"unknown sort of column {head['sort']!r}")
     kind = arrow_type(str(head["type"]))
     if categories is not None:
@@ -217,9 +231,14 @@ def _common(head: Mapping[str, Any], tensors: Tensors) -> dict[str, Any]:
         None if categories is None else tuple(categories),
         bool(head["ordered"]),
         bool(head["written"]),
+        bool(head.get("pointed", False)),
     )
+    if not _SORTS[plain.sort](kind) or (plain.written and plain.sort == "boolean"):
+        raise ValueError(f"a {plain.sort} is not of type {kind}")
     share, mass = float(head["share_missing"]), tensors["mass"]
-    if not 0 <= share <= 1 or mass.dtype != np.float64 or mass.ndim != 1 or not (mass >= 0).all():
+    if not 0 <= share <= 1 or mass.dtype != np.float64 or mass.ndim != 1 or not np.isfinite(mass.sum()):
+        raise ValueError("the numbers of rows in cells make no sense")
+    if not (mass >= 0).all():
         raise ValueError("the numbers of rows in cells make no sense")
     return {
         "label": str(head["label"]),
@@ -314,7 +333,10 @@ class BinaryCode(ColumnCode):
 
     @classmethod
     def from_parts(cls, head: Mapping[str, Any], tensors: Tensors) -> BinaryCode:
-        return cls(**_common(head, tensors))
+        common = _common(head, tensors)
+        if len(common["mass"]) != 2 + int(common["missing"]) or common["plain"].sort not in ("number", "boolean"):
+            raise ValueError("a binary column is not of 0 and 1")
+        return cls(**common)
 
     def told_range(self) -> str:
         return "0, 1"
@@ -488,7 +510,7 @@ class CategoricalCode(ColumnCode):
         rare_mass = tensors["rare_mass"]
         if len(common["mass"]) != 1 + int(common["missing"]) + len(order) or rare_mass.shape != (len(rare),):
             raise ValueError("cells and their numbers of rows do not fit")
-        if rare_mass.dtype != np.float64 or not (rare_mass >= 0).all():
+        if rare_mass.dtype != np.float64 or not (rare_mass >= 0).all() or not np.isfinite(rare_mass.sum()):
             raise ValueError("the numbers of rows of rare levels make no sense")
         nodes = _unpacked(tensors["nodes"], len(order))
         return cls(**common, nodes=nodes, levels=levels, order=order, rare=rare, rare_mass=rare_mass)
@@ -518,7 +540,7 @@ class _NumericCode(ColumnCode):
         n_cells = len(self.mass)
         nodes = [(0, 1, n_cells)] if self.missing else []
         rare = float(np.log(2.0 * self.n_rows + 1.0))  # half a row on either side
-        fixed = {len(nodes): rare, len(nodes) + 1: -rare}
+        fixed = {len(nodes): rare if self._n_below else _IMPOSSIBLE, len(nodes) + 1: -rare}
         nodes += [(first - 1, first, n_cells), (first, n_cells - 1, n_cells), *shifted(self.nodes, first)]
         return CodeTree.of(n_cells, nodes, ordered=True, fixed=fixed, missing=self.missing)
 
@@ -526,6 +548,11 @@ class _NumericCode(ColumnCode):
     def _first(self) -> int:
         """The first cell of the range."""
         return 1 + int(self.missing)
+
+    @property
+    def _n_below(self) -> float:
+        """The number of values below the range."""
+        return np.inf
 
     def conform(self, column: Column) -> Column:
         if self.plain.sort == "string":  # ordered categories, by their number
@@ -651,11 +678,25 @@ class GridCode(_NumericCode):
             below, above = values < low - step / 2, values > high + step / 2
         cells = self.law.cell(ticks)
         inside = self.law.log_share(ticks, cells)
-        distance = np.where(below, low - values.astype(np.float64), values.astype(np.float64) - high) / step
+        with np.errstate(over="ignore"):
+            distance = np.where(below, low - values.astype(np.float64), values.astype(np.float64) - high) / step
+        distance = np.minimum(distance, np.finfo(np.float64).max)
         outside = below | above
-        inside[outside] = _tail_mass(distance[outside], self._tail_scale)
+        if self.plain.sort == "string":
+            inside[below], inside[above] = -np.log(max(self._n_below, 1)), -np.log(self._n_above)
+        else:
+            inside[outside] = _tail_mass(distance[outside], self._tail_scale)
         cells = np.where(below, -1, np.where(above, self.law.n_cells, cells)) + self._first
         return cells, inside
+
+    @property
+    def _n_below(self) -> float:
+        return float(self.law.starts[0]) if self.plain.sort == "string" else np.inf
+
+    @property
+    def _n_above(self) -> float:
+        """The number of values above the range: of ordered categories also, as one, whatever is none of them."""
+        return len(self.plain.categories) - float(self.law.starts[-1]) + 1 if self.plain.categories else np.inf
 
     @property
     def _tail_scale(self) -> float:
@@ -738,7 +779,14 @@ class GridCode(_NumericCode):
             categories is None or law.starts[0] < 0 or law.starts[-1] > len(categories) or grid != Grid()
         ):
             raise ValueError("cells and categories do not fit")
-        return cls(**common, nodes=_unpacked(tensors["nodes"], law.n_cells), grid=grid, law=law)
+        if max(abs(grid.offset + grid.step * int(tick)) for tick in law.starts[[0, -1]]) >= 2**62:
+            raise ValueError("a grid leaves the range of whole numbers")
+        code = cls(**common, nodes=_unpacked(tensors["nodes"], law.n_cells), grid=grid, law=law)
+        try:
+            code.told_range()
+        except (OverflowError, pa.ArrowInvalid) as error:
+            raise ValueError(f"its range cannot be one of {code.plain.type} ({error})") from error
+        return code
 
     def told_range(self) -> str:
         ends = self.plain.with_values(
@@ -788,18 +836,21 @@ class ContinuousCode(_NumericCode):
         return np.clip(np.searchsorted(self.edges, values, side="right") - 1, 0, len(self.edges) - 2)
 
     @cached_property
-    def _widths(self) -> Floats:
-        """Of the cells; 1 for a single value, whose likelihood is its mass."""
-        widths = np.diff(self.edges)
-        return np.where(np.nextafter(self.edges[:-1], np.inf) >= self.edges[1:], 1.0, widths)
+    def _log_widths(self) -> Floats:
+        """Of the cells; 0 for a single value, whose likelihood is its mass."""
+        low, high = self.edges[:-1], self.edges[1:]
+        large = np.maximum(np.abs(low), np.abs(high)) > 1e300  # halves: the difference may be too large for a double
+        with np.errstate(over="ignore"):
+            width = np.where(large, high / 2 - low / 2, high - low)
+        return np.where(np.nextafter(low, np.inf) >= high, 0.0, np.log(width) + np.where(large, np.log(2.0), 0.0))
 
     def _encode(self, column: Column) -> tuple[NDArray[Any], Floats]:
         values = column.values.astype(np.float64)
         low, high = self.edges[0], self.edges[-1]
         cells = self._cell(values)
-        inside = -np.log(self._widths[cells])
+        inside = -self._log_widths[cells]
         below, above = values < low, values > high
-        scale = max(float(high - low) / 10, float(np.finfo(np.float64).tiny))
+        scale = max(float(high / 10 - low / 10), float(np.finfo(np.float64).tiny))
         outside = below | above
         with np.errstate(over="ignore"):
             distance = np.minimum(np.where(below, low - values, values - high)[outside], np.finfo(np.float64).max)
@@ -859,7 +910,7 @@ class ContinuousCode(_NumericCode):
     @cached_property
     def entropy_inside(self) -> Floats:
         found = np.zeros(self.n_cells)
-        found[self._first : -1] = np.log(self._widths)
+        found[self._first : -1] = self._log_widths
         return found
 
     def has_choice(self, cell: int) -> bool:
@@ -868,7 +919,7 @@ class ContinuousCode(_NumericCode):
 
     def choices(self, cell: int) -> tuple[Floats, int]:
         own = cell - self._first
-        return np.ones(1), int(self._ordinals[own + 1] - self._ordinals[own]) + (own == len(self.edges) - 2)
+        return np.ones(1), int(self._ordinals[own + 1]) - int(self._ordinals[own]) + (own == len(self.edges) - 2)
 
     def inside(self, cells: NDArray[Any], plain: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         inner = np.clip(cells.astype(np.intp) - self._first, 0, len(self.edges) - 2)
@@ -887,6 +938,8 @@ class ContinuousCode(_NumericCode):
     @classmethod
     def from_parts(cls, head: Mapping[str, Any], tensors: Tensors) -> ContinuousCode:
         common, edges = _common(head, tensors), tensors["edges"]
+        if common["plain"].sort not in ("number", "boolean"):
+            raise ValueError("a continuous column is not of numbers")
         if edges.dtype != np.float64 or edges.ndim != 1 or len(edges) < 2 or not np.isfinite(edges).all():
             raise ValueError("the edges of cells are not numbers")
         if not (np.diff(edges) > 0).all() or len(common["mass"]) != len(edges) + 1 + int(common["missing"]):

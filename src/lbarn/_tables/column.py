@@ -19,8 +19,9 @@ __all__ = ["Column", "arrow_type", "as_column", "plain_array", "whole_numbers"]
 class Column:
     """``values`` are floats or whole numbers, or an Arrow array of strings; what is ``missing`` has any value.
 
-    ``type`` is the Arrow type that the values came in; if they were ``written`` as strings, the type that these tell. A column of
-    categories has their names, in order. It is ``exact`` unless values have lost something: objects of several types are their
+    ``type`` is the Arrow type that the values came in; if they were ``written`` as strings, the type that these tell, and
+    ``pointed`` tells that whole numbers among others ended in ".0". A column of categories has their names, in order; so have
+    strings whose order is known, which are ``written`` too. It is ``exact`` unless values have lost something: objects of several types are their
     strings, and numbers that are too long are the nearest doubles.
     """
 
@@ -31,6 +32,7 @@ class Column:
     categories: tuple[str, ...] | None = None
     ordered: bool = False
     written: bool = False
+    pointed: bool = False
     exact: bool = True
 
     def __len__(self) -> int:
@@ -80,7 +82,15 @@ class Column:
 
     def arrow(self) -> pa.Array:
         """The values in the type that they came in."""
-        return _as_texts(self._arrow()) if self.written else self._arrow()
+        array = self._arrow()
+        if not self.written or self.sort == "string":
+            return array
+        return _floats_as_texts(array) if self.pointed else _as_texts(array)
+
+    @property
+    def has_categories(self) -> bool:
+        """Whether it came as a column of categories."""
+        return self.categories is not None and not self.written
 
     def _arrow(self) -> pa.Array:
         if self.sort == "string":
@@ -142,10 +152,13 @@ def _integers_of(kind: pa.DataType) -> pa.DataType:
 
 def _as_texts(array: pa.Array) -> pa.Array:
     if pa.types.is_floating(array.type):
-        return pa.array(
-            [None if value is None else f"{value!r}".removesuffix(".0") for value in array.to_pylist()], pa.string()
-        )
+        return pc.replace_substring_regex(_floats_as_texts(array), r"\.0$", "")
     return array.cast(pa.string())
+
+
+def _floats_as_texts(array: pa.Array) -> pa.Array:
+    """As Python writes them."""
+    return pa.array([None if value is None else repr(value) for value in array.to_pylist()], pa.string())
 
 
 def as_column(series: nw.Series[Any], label: str) -> Column:

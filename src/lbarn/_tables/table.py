@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lbarn._engine.bits import MAX_COLUMNS, MAX_ROWS, PackedBits, pack
 from lbarn._tables.column import Column, arrow_type, as_column, plain_array
-from lbarn._tables.giving import as_array, as_table, is_known_dtype
+from lbarn._tables.giving import as_array, as_table, is_known_dtype, objects_name
 from lbarn.errors import NotBinaryError
 
 __all__ = ["UNNAMED", "Table", "TableFormat", "read_like", "read_table", "some", "take_rows"]
@@ -91,9 +91,9 @@ class TableFormat:
             raise ValueError(f"unknown kind of table {library!r}")
         for dtype in own.dtypes:
             if library == "numpy":
-                if not re.fullmatch(r"bool|u?int\d+|float\d+|>[iuf]\d|object|<U\d{1,4}", dtype):
+                if not re.fullmatch(r"bool|u?int\d+|float\d+|>[iuf]\d|object(\[nan\]|\[NA\])?|<U\d{1,4}", dtype):
                     raise ValueError(f"{dtype!r} is not a type of an array of values")
-                np.dtype(dtype)  # refuses sizes that do not exist
+                np.dtype(dtype.partition("[")[0])  # refuses sizes that do not exist
             elif not is_known_dtype(dtype):
                 raise ValueError(f"{dtype!r} is not a type of column that lbarn knows")
         if len(own.dtypes) != (1 if own.names is None else n_columns):
@@ -346,14 +346,17 @@ def _frame_format(frame: nw.DataFrame[Any]) -> TableFormat:
     own = names.get(library, library)
     if own == "pandas":
         native = frame.to_native()
-        dtypes = tuple(_pandas_name(dtype) for dtype in native.dtypes)
+        dtypes = tuple(_pandas_name(dtype, native, j) for j, dtype in enumerate(native.dtypes))
     else:
         dtypes = tuple(map(_numpy_name, frame.schema.values()))
     return TableFormat(own, labels, dtypes)
 
 
-def _pandas_name(dtype: Any) -> str:
+def _pandas_name(dtype: Any, frame: Any, j: int) -> str:
     name = str(dtype)
+    if name == "object":
+        column = frame.iloc[:, j]
+        return objects_name(column[column.isna()].iloc[:1].to_numpy())
     return name if is_known_dtype(name) else "float64" if getattr(dtype, "kind", "") in "biuf" else "object"
 
 
@@ -407,7 +410,8 @@ def read_table(X: Any, *, binarize: float | None = None) -> Table:
     if array.dtype.kind == "O":
         with nullcontext() if binarize is not None else suppress(TypeError, ValueError):
             array = array.astype(np.float64)
-    return _sized(Table(array.shape[0], array.shape[1], TableFormat(dtypes=(str(array.dtype),)), binarize, array))
+    dtype = objects_name(array) if array.dtype.kind == "O" else str(array.dtype)
+    return _sized(Table(array.shape[0], array.shape[1], TableFormat(dtypes=(dtype,)), binarize, array))
 
 
 def _sized(table: Table) -> Table:
