@@ -106,7 +106,7 @@ def _pandas(column: Column, dtype: str) -> Any:
     if dtype.endswith("[pyarrow]") and not dtype.startswith("string["):
         return pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([array]))).astype(dtype)
     if re.fullmatch(r"U?Int\d\d?", dtype) and column.missing.any():
-        values = column.values.astype(np.int64)
+        values = np.asarray(array.fill_null(0))
         return pd.Series(pd.arrays.IntegerArray(values, column.missing.copy())).astype(dtype)
     series = array.to_pandas()
     if dtype.startswith("object"):
