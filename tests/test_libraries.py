@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import lbarn
-from lbarn import LBARN
+from lbarn import LBARN, LBARNClassifier, LBARNEnsemble, LBARNImputer, LBARNOutlierDetector, LBARNRegressor
 
 N = 80
 RNG = np.random.default_rng(0)
@@ -88,10 +88,13 @@ TABLES: dict[str, Any] = {
 }
 
 
+FEW = {"max_iter": 2, "max_leaf_nodes": 3, "random_state": 0, "max_cells": 16}
+
+
 @pytest.fixture(scope="module", params=TABLES)
-def fitted(request: pytest.FixtureRequest) -> tuple[str, Any, LBARN]:
+def fitted(request: pytest.FixtureRequest) -> tuple[Any, LBARN]:
     table = TABLES[request.param]
-    return request.param, table, LBARN(max_iter=2, max_leaf_nodes=3, random_state=0, max_cells=16).fit(table)
+    return table, LBARN(**FEW).fit(table)
 
 
 def assert_like(found: Any, table: Any) -> None:
@@ -111,82 +114,193 @@ def assert_like(found: Any, table: Any) -> None:
         assert found.dtype == table.dtype or table.dtype.kind == "U"
 
 
-def test_samples_are_like_the_table(fitted: Any) -> None:
-    _, table, model = fitted
-    drawn = model.sample(60, random_state=0)
-    assert_like(drawn, table)
-    assert np.isfinite(model.score_samples(drawn)).all()
-    assert_like(model.sample(3, given=drawn[:2], random_state=0), table)
-
-
-def test_filled_tables_are_like_the_table_and_keep_what_was_there(fitted: Any) -> None:
-    _, table, model = fitted
-    outputs = ("sample", "mode", "mean", "median")
-    for output in outputs:
-        filled = model.impute(table, output=output, random_state=0)
-        assert_like(filled, table)
-        assert n_missing(filled) == 0
-        if isinstance(table, pd.DataFrame):
-            pd.testing.assert_index_equal(filled.index, table.index)
-            there = table.notna()
-            assert (
-                (filled.astype(object).where(there, None) == table.astype(object).where(there, None))
-                .where(there, True)
-                .all(axis=None)
-            )
-
-
 def n_missing(table: Any) -> int:
     if isinstance(table, np.ndarray):
         return int(pd.isna(table).sum())
     return sum(column.null_count() for column in nw.from_native(table, eager_only=True).iter_columns())
 
 
-def test_missing_markers_come_back(fitted: Any) -> None:
-    name, table, model = fitted
-    if n_missing(table) == 0:
-        return
-    drawn = model.sample(300, random_state=0)
-    assert n_missing(drawn) > 0, "what was missing is learned and drawn"
-    if name == "pandas":
-        for column in table:
-            markers = [{type(value) for value in frame[column][frame[column].isna()]} for frame in (drawn, table)]
-            assert not markers[0] or markers[0] == markers[1], column
+def labels_of(model: LBARN) -> list[Any]:
+    return list(model.table_format_.labels(model.n_features_in_))
 
 
-def test_compressed_tables_come_back(fitted: Any) -> None:
-    name, table, model = fitted
+def first_rows(table: Any, n: int) -> Any:
+    return table.slice(0, n) if isinstance(table, pa.Table) else table[:n]
+
+
+def objects(table: Any) -> pd.DataFrame:
+    """The values of any table as Python has them, None where one is missing."""
+    if isinstance(table, np.ndarray):
+        frame = pd.DataFrame(table.astype(object))
+    else:
+        frame = (
+            table
+            if isinstance(table, pd.DataFrame)
+            else pd.DataFrame(nw.from_native(table).to_dict(as_series=False), dtype=object)
+        )
+    frame = frame.reset_index(drop=True).astype(object)
+    return frame.where(frame.notna(), None)
+
+
+# Every method, of a table and a model of it. --------------------------------------------------------------------------
+
+
+def scores(table: Any, model: LBARN, _: Any) -> None:
+    assert np.isfinite(model.score_samples(table)).all()
+    assert model.score(table) == pytest.approx(model.score_samples(table).mean())
+    assert np.isfinite(model.cumulative_score(table)).all()
+    assert np.isfinite(model.log_marginal(table)).all()
+
+
+def surprise(table: Any, model: LBARN, _: Any) -> None:
+    found = model.surprise(table)
+    assert found.shape == (N, model.n_features_in_)
+    np.testing.assert_allclose(-found.sum(axis=1), model.score_samples(table), atol=1e-8)
+
+
+def sample(table: Any, model: LBARN, _: Any) -> None:
+    drawn = model.sample(N, random_state=0)
+    assert_like(drawn, table)
+    assert len(drawn) == N
+    assert np.isfinite(model.score_samples(drawn)).all()
+    assert not n_missing(table) or n_missing(drawn) > 0, "what was missing is learned and drawn"
+
+
+def sample_given(table: Any, model: LBARN, _: Any) -> None:
+    rows = first_rows(model.impute(table, output="mode"), 2)
+    assert_like(model.sample(3, given=rows, random_state=0), table)
+    known = objects(rows)
+    for k, label in enumerate(labels_of(model)):
+        drawn = model.sample(4, given={label: known.iloc[0, k]}, random_state=0)
+        assert_like(drawn, table)
+        assert (objects(drawn).iloc[:, k] == known.iloc[0, k]).all(), label
+        both = known.iloc[:2, k].tolist()
+        drawn = model.sample(2, given={label: both}, random_state=0)
+        assert objects(drawn).iloc[:, k].tolist() == [both[0], both[0], both[1], both[1]], label
+        drawn = model.sample(4, given={label: set(both)}, random_state=0)
+        assert set(objects(drawn).iloc[:, k]) <= set(both), label
+        if model.columns_[k].kind in ("ordered", "datetime") and not isinstance(both[0], str):
+            drawn = model.sample(4, given={label: slice(min(both), max(both))}, random_state=0)
+            assert objects(drawn).iloc[:, k].between(min(both), max(both)).all(), label
+
+
+def impute(table: Any, model: LBARN, _: Any) -> None:
+    known = objects(table)
+    for output in ("sample", "mode", "mean", "median"):
+        filled = model.impute(table, output=output, random_state=0)
+        assert_like(filled, table)
+        assert n_missing(filled) == 0
+        if isinstance(table, pd.DataFrame):
+            pd.testing.assert_index_equal(filled.index, table.index)
+        assert (objects(filled) == known).where(known.notna(), True).all(axis=None)
+
+
+def impute_probability(table: Any, model: LBARN, _: Any) -> None:
+    known = objects(table)
+    holed = [label for k, label in enumerate(labels_of(model)) if known.iloc[:, k].isna().any()]
+    found = model.impute(table, output="probability", random_state=0)
+    assert list(found) == holed
+    for k, label in enumerate(labels_of(model)):
+        if label in holed:
+            np.testing.assert_allclose(found[label][known.iloc[:, k].isna()].sum(axis=1), 1.0)
+
+
+def conditional(table: Any, model: LBARN, _: Any) -> None:
+    for label in labels_of(model):
+        ahead = model.conditional(table, label)
+        np.testing.assert_allclose(ahead.probability.sum(axis=1), 1.0)
+        assert ahead.probability.shape == (N, len(ahead.levels))
+        assert len(ahead.mode()) == N
+        assert len(ahead.sample(0)) == N
+
+
+def compress(table: Any, model: LBARN, _: Any) -> None:
     back = model.decompress(model.compress(table))
     assert_like(back, table)
-    if name == "pandas":
+    if isinstance(table, pd.DataFrame):
         pd.testing.assert_frame_equal(back, table.reset_index(drop=True))
+        markers = [
+            {name: {type(value) for value in frame[name][frame[name].isna()]} for name in frame}
+            for frame in (back, table)
+        ]
+        assert markers[0] == markers[1]
     elif isinstance(table, np.ndarray):
-        assert all(a == b or (pd.isna(a) and pd.isna(b)) for a, b in zip(back.ravel().tolist(), table.ravel().tolist()))
+        assert [*map(repr, back.ravel().tolist())] == [*map(repr, table.ravel().tolist())]
     else:
         assert back.equals(table)
 
 
-def test_files_give_tables_of_the_same_sort(fitted: Any, tmp_path: Any) -> None:
-    _, table, model = fitted
-    model.save(tmp_path / "model.lbarn")
-    again = lbarn.load(tmp_path / "model.lbarn")
-    drawn = again.sample(20, random_state=0)
-    assert_like(drawn, table)
+def importances(table: Any, model: LBARN, _: Any) -> None:
+    d = model.n_features_in_
+    assert model.feature_importances_.shape == (d, d)
+    assert np.isfinite(model.feature_importances_).all()
+
+
+def files(table: Any, model: LBARN, folder: Any) -> None:
+    model.save(folder / "model.lbarn")
+    again = lbarn.load(folder / "model.lbarn")
+    assert_like(again.sample(20, random_state=0), table)
     np.testing.assert_array_equal(again.score_samples(table), model.score_samples(table))
+    assert again.compress(table) == model.compress(table)
 
 
-def test_all_methods_take_the_table(fitted: Any) -> None:
-    _, table, model = fitted
-    n = N
-    assert model.surprise(table).shape == (n, model.codebook_.n_columns)
-    np.testing.assert_allclose(-model.surprise(table).sum(axis=1), model.score_samples(table), atol=1e-8)
-    assert np.isfinite(model.log_marginal(table)).all()
-    assert np.isfinite(model.cumulative_score(table)).all()
-    labels = list(model.table_format_.labels(model.n_features_in_))
-    for label in labels[:4]:
-        ahead = model.conditional(table, label)
-        np.testing.assert_allclose(ahead.probability.sum(axis=1), 1.0)
-        assert len(ahead.mode()) == n
+def ensemble(table: Any, _: LBARN, folder: Any) -> None:
+    own = LBARNEnsemble(n_orders=2, **FEW).fit(table)
+    assert_like(own.sample(5, random_state=0), table)
+    assert np.isfinite(own.score_samples(table)).all()
+    assert n_missing(own.impute(first_rows(table, 9), random_state=0)) == 0
+    assert_like(own.decompress(own.compress(table)), table)
+
+
+def imputer(table: Any, model: LBARN, _: Any) -> None:
+    filled = LBARNImputer(LBARN(**FEW)).fit_transform(table)
+    assert n_missing(filled) == 0
+    assert_like(filled, table)
+
+
+def outliers(table: Any, model: LBARN, _: Any) -> None:
+    detector = LBARNOutlierDetector(LBARN(**FEW), contamination=0.1).fit(table)
+    assert set(detector.predict(table)) == {1, -1}
+    for strange in lbarn.explain(model, table, n_rows=4):
+        assert all(f"{bit.column} is " in bit.reason and "expected" in bit.reason for bit in strange.bits)
+
+
+def classifier(table: Any, _: LBARN, folder: Any) -> None:
+    y = np.where(WHOLE > 4, "many", "few")
+    for method in ("generative", "discriminative"):
+        own = LBARNClassifier(LBARN(**FEW), method=method).fit(table, y)
+        p = own.predict_proba(table)
+        np.testing.assert_allclose(p.sum(axis=1), 1.0)
+        assert set(own.predict(table)) <= {"few", "many"}
+        own.save(folder / "classifier.lbarn")
+        np.testing.assert_array_equal(lbarn.load(folder / "classifier.lbarn").predict_proba(table), p)
+
+
+def regressor(table: Any, _: LBARN, folder: Any) -> None:
+    own = LBARNRegressor(LBARN(**FEW)).fit(table, REAL)
+    assert np.isfinite(own.predict(table)).all()
+    assert np.isfinite(own.log_prob(table, REAL)).all()
+    assert (np.diff(own.predict_quantile(table, [0.1, 0.5, 0.9]), axis=1) >= 0).all()
+
+
+METHODS = [
+    scores,
+    surprise,
+    sample,
+    sample_given,
+    impute,
+    impute_probability,
+    conditional,
+    compress,
+    importances,
+    files,
+]
+METHODS += [ensemble, imputer, outliers, classifier, regressor]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.__name__)
+def test_every_method_takes_and_gives_the_table(fitted: Any, method: Any, tmp_path: Any) -> None:
+    method(*fitted, tmp_path)
 
 
 def test_columns_go_by_name_and_those_left_out_may_be_absent() -> None:

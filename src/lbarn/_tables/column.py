@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +35,10 @@ class Column:
     written: bool = False
     pointed: bool = False
     exact: bool = True
+
+    @classmethod
+    def of_strings(cls, values: Sequence[str]) -> Column:
+        return cls("string", pa.array(values, pa.string()), np.zeros(len(values), np.bool_), pa.string())
 
     def __len__(self) -> int:
         return len(self.missing)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -146,20 +145,18 @@ class ColumnCode(ABC):
         """The values with these symbols and offsets."""
         return self.decode(cells, np.random.default_rng(0))
 
-    def share_of(self, texts: AbstractSet[str]) -> Floats:
-        """The share of every cell's mass that some values have, which are given as strings."""
-        column = Column("string", pa.array(sorted(texts), pa.string()), np.zeros(len(texts), np.bool_), pa.string())
-        cells, inside = self.encode(column)
+    def share_of(self, values: Column) -> Floats:
+        """The share of every cell's mass that some values have, each of which is there once."""
+        cells, inside = self.encode(values)
         return np.bincount(cells, np.exp(inside), self.n_cells).astype(np.float64, copy=False)
 
-    def inside_set(self, cells: NDArray[np.intp], texts: AbstractSet[str], rng: np.random.Generator) -> Any:
-        """Values in these cells that are among some, which are given as strings."""
-        column = Column("string", pa.array(sorted(texts), pa.string()), np.zeros(len(texts), np.bool_), pa.string())
-        own, inside = self.encode(column)
+    def inside_set(self, cells: NDArray[np.intp], values: Column, rng: np.random.Generator) -> Any:
+        """Values in these cells that are among some."""
+        own, inside = self.encode(values)
         chance = np.where(own == cells[:, None], np.exp(inside), 0.0)
         upto = np.cumsum(chance, axis=1)
         picked = (rng.random((len(cells), 1)) * upto[:, -1:] >= upto).sum(axis=1)
-        return self.as_plain(column).take(np.minimum(picked, len(texts) - 1)).values
+        return self.as_plain(values).take(np.minimum(picked, len(values) - 1)).values
 
     def decode(self, cells: NDArray[Any], rng: np.random.Generator) -> Column:
         """Values in these cells, drawn by the law inside them."""
