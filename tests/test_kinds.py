@@ -154,6 +154,9 @@ OVERRIDDEN: list[tuple[Any, str]] = [
     (pd.Categorical(["b", "a"] * 30, ordered=True), "categorical"),
     (pd.to_datetime(DAYS), "categorical"),
     (DAYS, "categorical"),
+    (pd.to_timedelta(np.arange(N) % 9, unit="min"), "categorical"),
+    ([dt.time(k % 9, 30, k % 2) for k in range(N)], "categorical"),
+    ([dt.date(2020, 1, 1 + k % 9) for k in range(N)], "categorical"),
     (DAYS, "datetime"),
 ]
 

@@ -99,7 +99,8 @@ class ConditionalDistribution:
         score = self._peaks()
         cells = np.argsort(-score, axis=1, kind="stable")[:, :most]
         values = [self._code.peaks[1].take(cells[:, k]) for k in range(cells.shape[1])]
-        return values, np.exp(np.take_along_axis(score, cells, axis=1))
+        with np.errstate(over="ignore"):  # a density may be too large for a double
+            return values, np.exp(np.take_along_axis(score, cells, axis=1))
 
     def quantile_column(self, share: float) -> Column:
         """A quantile of numbers or dates as a plain column."""

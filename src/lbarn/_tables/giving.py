@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lbarn._tables.column import Column
+from lbarn._tables.column import Column, of_texts
 
 __all__ = ["as_array", "as_table", "is_known_dtype", "objects_name"]
 
 _PANDAS = re.compile(
     r"bool|boolean|U?[iI]nt\d\d?|uint\d\d?|[fF]loat\d\d?|str|string|string\[\w+\]|large_string\[pyarrow\]|category"
-    r"|object(\[nan\]|\[NA\])?"
+    r"|object(\[nan\]|\[NaT\]|\[NA\])?|period\[[\w-]{1,12}\]"
     r"|datetime64\[[\w/+:, -]{1,64}\]|timedelta64\[\w{1,2}\]|[\w\[\], ./+:()=-]{1,80}\[pyarrow\]"
 )
 
@@ -28,22 +28,21 @@ def is_known_dtype(name: str) -> bool:
 
 
 def objects_name(values: NDArray[Any]) -> str:
-    """A column of objects by what stands in it for a missing value: "object" for None, "object[nan]", "object[NA]"."""
+    """A column of objects by what stands in it for a missing value: "object" for None, "object[nan]", "object[NA]"..."""
     for value in values.ravel().tolist():
         if value is None:
             break
-        if type(value).__name__ == "NAType":
-            return "object[NA]"
-        if value is not value or (isinstance(value, float) and np.isnan(value)):
-            return "object[nan]"
+        name = {"NAType": "NA", "NaTType": "NaT", "float": "nan"}.get(type(value).__name__)
+        if name is not None and (name != "nan" or np.isnan(value)):
+            return f"object[{name}]"
     return "object"
 
 
 def _missing_marker(dtype: str) -> Any:
-    if dtype == "object[NA]":
+    if dtype in ("object[NA]", "object[NaT]"):
         import pandas as pd
 
-        return pd.NA
+        return pd.NA if dtype == "object[NA]" else pd.NaT
     return np.nan if dtype == "object[nan]" else None
 
 
@@ -82,7 +81,7 @@ def _dictionary(column: Column) -> pa.Array:
         return array
     levels = pa.array(_levels(column), pa.string())
     index = pc.index_in(column.texts(), value_set=levels, skip_nulls=True)
-    return pa.DictionaryArray.from_arrays(index, levels.cast(column.type), ordered=column.ordered)
+    return pa.DictionaryArray.from_arrays(index, of_texts(levels, column.type), ordered=column.ordered)
 
 
 def _polars(name: Any, column: Column) -> Any:
@@ -100,7 +99,7 @@ def _pandas(column: Column, dtype: str) -> Any:
     if column.has_categories:
         texts = pa.array(_levels(column), pa.string())
         index = pc.index_in(column.texts(), value_set=texts, skip_nulls=True).fill_null(-1)
-        levels = pd.Index(texts.cast(column.type).to_pandas())
+        levels = pd.Index(of_texts(texts, column.type).to_pandas())
         return pd.Series(pd.Categorical.from_codes(np.asarray(index), levels, ordered=column.ordered))
     array = column.arrow()
     if dtype.endswith("[pyarrow]") and not dtype.startswith("string["):
@@ -121,6 +120,8 @@ def as_array(columns: Sequence[Column], dtype: str) -> Any:
     if dtype.startswith("object") or (np.dtype(dtype).kind in "biuf" and not all(map(_is_of_numbers, columns))):
         marker = _missing_marker(dtype)
         return np.array([_objects(column, marker) for column in columns], dtype=object).T.copy()
+    if np.dtype(dtype).kind in "Mm":
+        return np.column_stack([column.arrow().to_numpy(zero_copy_only=False) for column in columns]).astype(dtype)
     if np.dtype(dtype).kind in "US":
         return np.array([column.texts().to_pylist() for column in columns]).T.copy()
     values = np.column_stack([_array(column) for column in columns])

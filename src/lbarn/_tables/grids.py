@@ -175,7 +175,7 @@ class Law:
 
     @cached_property
     def _points(self) -> Floats:
-        return np.diff(self.starts.astype(np.float64))
+        return np.diff(self.starts).astype(np.float64)
 
     def log_share(self, ticks: Ticks, cells: NDArray[np.intp]) -> Floats:
         """The log-likelihood of ticks in their cells."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
+from os import PathLike
 from typing import Any
 
 import narwhals as nw
@@ -24,6 +26,10 @@ __all__ = ["UNNAMED", "Table", "TableFormat", "read_like", "read_table", "some",
 
 UNNAMED = {b"lbarn": b"columns without names"}  # metadata of an Arrow table whose names only count its columns
 _CHUNK_VALUES = 4_000_000  # values looked at together
+
+_ARRAYS = re.compile(
+    r"bool|u?int\d+|float\d+|>[iuf]\d|<U\d{1,4}|(datetime|timedelta)64\[\w{1,2}\]|object(\[nan\]|\[NaT\]|\[NA\])?"
+)
 
 Bits = NDArray[np.bool_]
 Label = str | int  # pandas counts columns that were given no names
@@ -91,9 +97,9 @@ class TableFormat:
             raise ValueError(f"unknown kind of table {library!r}")
         for dtype in own.dtypes:
             if library == "numpy":
-                if not re.fullmatch(r"bool|u?int\d+|float\d+|>[iuf]\d|object(\[nan\]|\[NA\])?|<U\d{1,4}", dtype):
+                if not _ARRAYS.fullmatch(dtype):
                     raise ValueError(f"{dtype!r} is not a type of an array of values")
-                np.dtype(dtype.partition("[")[0])  # refuses sizes that do not exist
+                np.dtype("O" if dtype.startswith("object") else dtype)  # refuses sizes that do not exist
             elif not is_known_dtype(dtype):
                 raise ValueError(f"{dtype!r} is not a type of column that lbarn knows")
         if len(own.dtypes) != (1 if own.names is None else n_columns):
@@ -161,10 +167,7 @@ class Table:
             return False, False
         if isinstance(self.source, np.ndarray) and self.source.dtype.kind not in "biuf":
             return False, False
-        if isinstance(self.source, nw.DataFrame) and not all(
-            column.dtype == nw.Boolean or column.dtype.is_numeric() or column.null_count() == len(column)
-            for column in self.source.iter_columns()
-        ):
+        if isinstance(self.source, nw.DataFrame) and not all(map(_may_be_binary, self.source.iter_columns())):
             return False, False
         some = False
         try:
@@ -320,6 +323,12 @@ def some(names: Sequence[Any], most: int = 5) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
+def _may_be_binary(column: nw.Series[Any]) -> bool:
+    if column.dtype in (nw.Int128, nw.UInt128):  # which NumPy does not have
+        return False
+    return column.dtype == nw.Boolean or column.dtype.is_numeric() or column.null_count() == len(column)
+
+
 def _column_values(column: nw.Series[Any], label: Label, j: int) -> NDArray[Any]:
     if column.dtype == nw.Boolean:
         if column.null_count() == 0:
@@ -392,7 +401,7 @@ def read_table(X: Any, *, binarize: float | None = None) -> Table:
         if X.dtype.kind not in "biuf":
             raise ValueError(f"X is of type {X.dtype}; LBARN takes numbers or booleans")
         return _sized(Table(X.shape[0], X.shape[1], TableFormat(dtypes=(str(X.dtype),)), binarize, X))
-    frame = None if isinstance(X, np.ndarray) else nw.from_native(X, pass_through=True)
+    frame = None if isinstance(X, np.ndarray) else _frame(X)
     if isinstance(frame, nw.LazyFrame):
         raise TypeError("X is a lazy table, which has not been computed yet; give X.collect()")
     if isinstance(frame, nw.DataFrame):
@@ -405,13 +414,35 @@ def read_table(X: Any, *, binarize: float | None = None) -> Table:
         )
     if array.dtype.kind == "c":
         raise ValueError("Complex data not supported: LBARN takes real numbers")
-    if array.dtype.kind not in "biufOU":
+    if array.dtype.kind not in "biufOUMm" or array.dtype in ("M8", "m8"):
         raise ValueError(f"X is of type {array.dtype}; LBARN takes numbers, booleans, strings and dates")
     if array.dtype.kind == "O":
         with nullcontext() if binarize is not None else suppress(TypeError, ValueError):
             array = array.astype(np.float64)
     dtype = objects_name(array) if array.dtype.kind == "O" else str(array.dtype)
     return _sized(Table(array.shape[0], array.shape[1], TableFormat(dtypes=(dtype,)), binarize, array))
+
+
+def _frame(X: Any) -> Any:
+    """A table of any library as narwhals has it; anything else as it is, unless it is certainly no table."""
+    if X is None or isinstance(X, (str, bytes, PathLike)):
+        raise TypeError(f"X is {X!r}, not a table; read the file first, for example with pandas.read_csv")
+    is_records = isinstance(X, (list, tuple)) and len(X) > 0 and isinstance(X[0], Mapping)
+    if isinstance(X, Mapping) or is_records:
+        raise TypeError(f"X is a {'list of dicts' if is_records else 'dict'}; pandas.DataFrame(X) makes a table of it")
+    if isinstance(X, pa.Table):
+        _check_names(X.schema.names)
+        views = [pa.field(own.name, pa.string()) if pa.types.is_string_view(own.type) else own for own in X.schema]
+        return nw.from_native(X.cast(pa.schema(views, X.schema.metadata)))  # views cannot be taken by row
+    if type(X).__module__.partition(".")[0] in ("pandas", "modin", "cudf") and hasattr(X, "columns"):
+        _check_names(list(X.columns))
+    return nw.from_native(X, pass_through=True)
+
+
+def _check_names(names: Sequence[Any]) -> None:
+    twice = [name for name, n in Counter(names).items() if n > 1]
+    if twice:
+        raise ValueError(f"X has several columns named {some(twice)}; give every column a name of its own")
 
 
 def _sized(table: Table) -> Table:

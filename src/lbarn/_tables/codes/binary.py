@@ -38,11 +38,8 @@ class BinaryCode(ColumnCode):
         return CodeTree.of(3, [(0, 1, 3), (1, 2, 3)], ordered=True, missing=True) if self.missing else BINARY
 
     def conform(self, column: Column) -> Column:
-        if column.sort == "string":
-            column = numbers_of(_bits_of_words(column), self.label)
-        elif column.sort == "time":
-            raise ValueError(f"{self.label} holds dates; it was 0 and 1 when the model was fitted")
-        return column
+        bits = _bits_of_words(column) if column.sort == "string" else column
+        return numbers_of(bits, self.label, "booleans" if self.plain.sort == "boolean" else "0 and 1")
 
     def _encode(self, column: Column) -> tuple[NDArray[Any], Floats]:
         bad = (column.values != 0) & (column.values != 1) & ~column.missing

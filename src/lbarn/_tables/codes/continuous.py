@@ -163,7 +163,7 @@ class ContinuousCode(NumericCode):
             raise ValueError("a continuous column is not of numbers")
         if edges.dtype != np.float64 or edges.ndim != 1 or len(edges) < 2 or not np.isfinite(edges).all():
             raise ValueError("the edges of cells are not numbers")
-        if not (np.diff(edges) > 0).all() or len(common["mass"]) != len(edges) + 1 + int(common["missing"]):
+        if not (edges[1:] > edges[:-1]).all() or len(common["mass"]) != len(edges) + 1 + int(common["missing"]):
             raise ValueError("the edges of cells make no sense")
         return cls(**common, nodes=unpacked(tensors["nodes"], len(edges) - 1), edges=edges)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lbarn._tables.cells import Node
 from lbarn._tables.codes.base import Tensors
-from lbarn._tables.column import Column, arrow_type
+from lbarn._tables.column import Column, arrow_type, of_texts
 
 __all__ = ["check_levels", "common_fields", "packed", "unpacked"]
 
@@ -66,7 +66,7 @@ def check_levels(levels: Sequence[str], kind: pa.DataType) -> None:
     if len(set(levels)) != len(levels):
         raise ValueError("levels are not different strings")
     try:
-        pa.array(list(levels), pa.string()).cast(kind)
+        of_texts(pa.array(list(levels), pa.string()), kind)
     except (pa.ArrowNotImplementedError, UnicodeError) as error:
         raise ValueError(str(error)) from error
 

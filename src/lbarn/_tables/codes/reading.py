@@ -19,15 +19,15 @@ def level_numbers(texts: pa.Array, levels: Any) -> NDArray[np.int64]:
     return np.asarray(found.fill_null(-1)).astype(np.int64)
 
 
-def numbers_of(column: Column, label: str) -> Column:
+def numbers_of(column: Column, label: str, was: str = "numbers") -> Column:
     """The same values as numbers; what is not one is an error."""
     if column.sort in ("number", "boolean"):
         return column
     if column.sort == "time":
-        raise ValueError(f"{label} holds dates; it was numbers when the model was fitted")
+        raise ValueError(f"{label} holds dates; it was {was} when the model was fitted")
     numbers, bad = parsed_numbers(column)
     if bad.any():
-        refuse(column, bad, label, "it was numbers when the model was fitted")
+        refuse(column, bad, label, f"it was {was} when the model was fitted")
     return numbers
 
 
