@@ -43,8 +43,9 @@ class CategoricalCode(ColumnCode):
         cls, label: str, column: Column, weight: Floats | None, *, max_cells: int, missing: bool, share_missing: float
     ) -> CategoricalCode:
         texts = column.texts()
-        seen = pc.value_counts(texts.filter(pa.array(~column.missing))).field(0).to_pylist() if len(texts) else []
-        levels = list(column.categories) if column.categories is not None else sorted(seen)
+        seen = set(pc.unique(texts.filter(pa.array(~column.missing))).to_pylist())
+        # A category that no row has was never seen, whatever the type of the column says.
+        levels = sorted(seen) if column.categories is None else [level for level in column.categories if level in seen]
         if column.sort == "number" and column.categories is None:
             levels.sort(key=float)
         codes = level_numbers(texts, levels)

@@ -107,9 +107,9 @@ class GridCode(NumericCode):
         centers[self._first - 1], centers[-1] = high[self._first - 1], low[-1]
         return centers
 
-    def quantiles(self, cells: NDArray[np.intp], share: Floats) -> Floats:
+    def quantiles(self, cells: NDArray[np.intp], share: Floats) -> NDArray[Any]:
         inner = np.clip(cells - self._first, 0, self.law.n_cells - 1)
-        return self.grid.values(self.law.quantile(inner, share)).astype(np.float64)
+        return self.grid.values(self.law.quantile(inner, share))
 
     @cached_property
     def ends(self) -> tuple[Floats, Floats]:

@@ -15,7 +15,7 @@ from lbarn._engine.codetree import CodeTree
 from lbarn._tables.cells import Node, shifted
 from lbarn._tables.codes.base import ColumnCode, Floats
 from lbarn._tables.codes.reading import level_numbers, numbers_of, times_of
-from lbarn._tables.column import Column
+from lbarn._tables.column import Column, whole_numbers
 
 __all__ = ["TAIL_POWER", "NumericCode", "numeric_mass"]
 
@@ -72,7 +72,7 @@ class NumericCode(ColumnCode):
     def column(self, values: NDArray[Any]) -> Column:
         """Numbers as a plain column: ordered categories by their names, times as times."""
         if self.plain.sort == "time":
-            values = np.rint(values).astype(np.int64)
+            values = whole_numbers(values)
         return self.plain.with_values(self._shown(values), np.zeros(len(values), np.bool_))
 
     def _shown(self, values: Any) -> Any:
@@ -103,7 +103,7 @@ class NumericCode(ColumnCode):
         """The mean of every cell, NaN where there is none."""
 
     @abstractmethod
-    def quantiles(self, cells: NDArray[np.intp], share: Floats) -> Floats:
+    def quantiles(self, cells: NDArray[np.intp], share: Floats) -> NDArray[Any]:
         """The value below which a share of a cell's mass is, for cells of the range."""
 
     @property
