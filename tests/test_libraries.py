@@ -46,6 +46,7 @@ PANDAS = pd.DataFrame(
         "int64[pyarrow]": pd.array(with_gaps(WHOLE), dtype="int64[pyarrow]"),
         "double[pyarrow]": pd.array(with_gaps(REAL), dtype="double[pyarrow]"),
         "string[pyarrow]": pd.array(with_gaps(TEXT), dtype="string[pyarrow]"),
+        "string[python]": pd.array(with_gaps(TEXT), dtype="string[python]"),
         "str": pd.Series(with_gaps(TEXT), dtype="str"),
         "object": pd.Series(with_gaps(TEXT), dtype=object),
         "category": pd.Categorical(with_gaps(TEXT), ["c", "b", "a", "never"]),

@@ -366,6 +366,8 @@ def _pandas_name(dtype: Any, frame: Any, j: int) -> str:
     if name == "object":
         column = frame.iloc[:, j]
         return objects_name(column[column.isna()].iloc[:1].to_numpy())
+    if name == "string":  # which does not tell how pandas stores them
+        name = f"string[{dtype.storage}]"
     return name if is_known_dtype(name) else "float64" if getattr(dtype, "kind", "") in "biuf" else "object"
 
 
