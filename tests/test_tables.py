@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 from scipy.stats import chisquare
 
 from lbarn import LBARN, LBARNEnsemble
-from lbarn._tables.codes import CategoricalCode, GridCode
+from lbarn._tables.codes import CategoricalCode, ContinuousCode, GridCode
 
 FEW = {"max_iter": 6, "max_leaf_nodes": 4, "learning_rate": 0.3, "random_state": 0}
 pytestmark = [
@@ -48,24 +48,12 @@ def values_of(model: LBARN, j: int) -> tuple[list[Any], list[float]]:
     if not isinstance(code, GridCode):
         return [0, 1, *gap], [1.0] * (2 + len(gap))
     if code.plain.sort == "string":
-        known = list(code.plain.categories or ())
-        seen = known[code.law.starts[0] : code.law.starts[-1]]
-        below = known[: code.law.starts[0]][-1:]
-        above = known[code.law.starts[-1] :][:1] or ["never seen"]
-        values = [*below, *seen, *above]
-    else:
-        seen = code.grid.values(np.arange(code.law.starts[0], code.law.starts[-1])).tolist()
-        below, above = [seen[0] - code.grid.width], [seen[-1] + code.grid.width]
-        values = [*below, *seen, *above]
-    cells, inside = code.encode(code.plain.with_values(_array(code, values), np.zeros(len(values), bool)))
+        values = [*(code.plain.categories or ()), "never seen"]
+        return [*values, *gap], [1.0] * (len(values) + len(gap))
+    column = code.column(code.grid.values(np.arange(code.law.starts[0] - 1, code.law.starts[-1] + 1)))
+    cells, inside = code.encode(column)
     outside = (cells == code._first - 1) | (cells == code.n_cells - 1)
-    return [*values, *gap], [*np.where(outside, np.exp(-inside), 1.0).tolist(), *[1.0] * len(gap)]
-
-
-def _array(code: GridCode, values: list[Any]) -> Any:
-    import pyarrow as pa
-
-    return pa.array(values, pa.string()) if code.plain.sort == "string" else np.array(values)
+    return [*column.arrow().to_pylist(), *gap], [*np.where(outside, np.exp(-inside), 1.0).tolist(), *[1.0] * len(gap)]
 
 
 def all_rows(model: LBARN, frame: pd.DataFrame) -> tuple[pd.DataFrame, Any]:
@@ -83,24 +71,95 @@ def all_rows(model: LBARN, frame: pd.DataFrame) -> tuple[pd.DataFrame, Any]:
     return table, stands_for
 
 
-@settings(max_examples=12)
+def discrete(kind: str, n_levels: int, gaps: bool, rng: np.random.Generator, n: int) -> pd.Series:
+    """A column with few values, some of them rare."""
+    codes = np.minimum(rng.geometric(0.4, n) - 1, n_levels - 1)
+    names = [f"level {k}" for k in range(n_levels + 2)]
+    makers: dict[str, Any] = {
+        "strings": lambda: pd.Series([names[k] for k in codes], dtype="str"),
+        "objects": lambda: pd.Series([names[k] for k in codes], dtype=object),
+        "categories": lambda: pd.Series(pd.Categorical.from_codes(codes, names)),
+        "ordered categories": lambda: pd.Series(pd.Categorical.from_codes(codes + 1, names, ordered=True)),
+        "numbers": lambda: pd.Series(3.0 * codes - 1),
+        "nullable": lambda: pd.Series(2 * codes, dtype="Int64"),
+        "decimals": lambda: pd.Series(codes / 4),
+        "numbers as strings": lambda: pd.Series([f"{k / 2:.1f}" for k in codes], dtype="str"),
+        "bits": lambda: pd.Series(codes % 2, dtype="Int64"),
+        "booleans": lambda: pd.Series(codes > 0, dtype="boolean"),
+        "days": lambda: pd.Series(pd.Timestamp("2020-02-28") + pd.to_timedelta(codes, "D")),
+        "hours": lambda: pd.Series(pd.Timestamp("2020-02-28", tz="Europe/Berlin") + pd.to_timedelta(codes, "h")),
+    }
+    found = makers[kind]()
+    return found.mask(rng.random(n) < 0.2) if gaps else found
+
+
+DISCRETE = ["strings", "objects", "categories", "ordered categories", "numbers", "nullable", "decimals"]
+DISCRETE += ["numbers as strings", "bits", "booleans", "days", "hours"]
+
+
+@settings(max_examples=40)
 @given(
-    st.integers(0, 10**6),
-    st.permutations(["color", "size", "grade", "bit"]),
-    st.integers(1, 4),
-    st.booleans(),
+    st.lists(st.tuples(st.sampled_from(DISCRETE), st.integers(1, 4), st.booleans()), min_size=1, max_size=3),
+    st.integers(0, 2**31),
     st.sampled_from([2, 3, 256]),
+    st.booleans(),
 )
-def test_the_mass_of_all_rows_is_one(seed: int, names: list[str], n: int, holes: bool, max_cells: int) -> None:
-    frame = mixed(60 + seed % 50, seed, holes=holes)[names[:n]]
-    order = np.random.default_rng(seed).permutation(n).tolist()
-    model = LBARN(
-        **FEW, order=order, max_cells=max_cells, columns={"bit": "ordered"} if "bit" in names[:n] else None
-    ).fit(frame)
-    table, stands_for = all_rows(model, frame)
+def test_the_mass_of_all_rows_is_one(kinds: list[Any], seed: int, max_cells: int, weighed: bool) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(30, 120))
+    frame = pd.DataFrame({f"{k} {kind[0]}": discrete(*kind, rng, n) for k, kind in enumerate(kinds)})
+    order = rng.permutation(len(kinds)).tolist()
+    weight = rng.integers(1, 4, n) if weighed else None
+    model = LBARN(**FEW, order=order, max_cells=max_cells).fit(frame, sample_weight=weight)
+    if model.codebook_.is_binary:
+        table = pd.DataFrame(itertools.product([0, 1], repeat=len(kinds)), columns=frame.columns)
+        stands_for: Any = np.ones(len(table))
+    else:
+        table, stands_for = all_rows(model, frame)
     scores = model.score_samples(table)
     assert np.isfinite(scores).all()
     assert np.exp(scores) @ stands_for == pytest.approx(1.0, abs=1e-6)
+    found = model.conditional(table[:3], frame.columns[0])
+    np.testing.assert_allclose(found.probability.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize("heavy", [False, True])
+def test_a_density_integrates_to_one(gaps: bool, heavy: bool) -> None:
+    """Over the real numbers, tails and heavy values included, and over the levels of another column."""
+    rng = np.random.default_rng(0)
+    level = rng.choice(["a", "b", "b"], 400)
+    x = rng.normal(np.where(level == "a", 0.0, 2.0))
+    x = np.where(rng.random(400) < 0.2, 0.5, x) if heavy else x
+    frame = pd.DataFrame({"x": x, "level": level})
+    points, weights = np.polynomial.legendre.leggauss(120)
+    if gaps:
+        frame.loc[::9, "x"] = np.nan
+    for order in ([0, 1], [1, 0]):
+        model = LBARN(**FEW, order=order, max_cells=12).fit(frame)
+        code = model.codebook_.codes[0]
+        assert isinstance(code, ContinuousCode)
+
+        def density(values: Any, model: LBARN = model) -> Any:
+            """Of x alone."""
+            values = np.atleast_1d(np.asarray(values, float))
+            return sum(
+                np.exp(model.score_samples(pd.DataFrame({"x": values, "level": own}))) for own in ("a", "b", "never")
+            )
+
+        low, high = code.edges[:-1], code.edges[1:]
+        single = np.nextafter(low, np.inf) >= high
+        assert single.any() == heavy
+        inside = density(np.where(single, low, low / 2 + high / 2)) @ np.where(single, 1.0, high - low)
+        scale = code.edges[-1] - code.edges[0]
+        tails = []
+        for side, end in ((-1, code.edges[0]), (1, code.edges[-1])):
+            t = 7.0 * (points + 1.0)
+            tails.append(density(end + side * scale * np.expm1(t)) @ (7.0 * weights * scale * np.exp(t)))
+        empty = density(np.nan)[0] if gaps else 0.0
+        assert min(tails) > 0
+        assert inside + sum(tails) + empty == pytest.approx(1.0, abs=1e-5)
+        assert (empty > 0.05) == gaps
 
 
 def test_an_ensemble_of_tables_has_mass_one() -> None:
