@@ -434,8 +434,10 @@ def _frame(X: Any) -> Any:
         raise TypeError(f"X is a {'list of dicts' if is_records else 'dict'}; pandas.DataFrame(X) makes a table of it")
     if isinstance(X, pa.Table):
         _check_names(X.schema.names)
-        views = [pa.field(own.name, pa.string()) if pa.types.is_string_view(own.type) else own for own in X.schema]
-        return nw.from_native(X.cast(pa.schema(views, X.schema.metadata)))  # views cannot be taken by row
+        if any(map(pa.types.is_string_view, X.schema.types)):  # which cannot be taken by row
+            own = [pa.field(f.name, pa.string()) if pa.types.is_string_view(f.type) else f for f in X.schema]
+            X = X.cast(pa.schema(own, X.schema.metadata))
+        return nw.from_native(X)
     if type(X).__module__.partition(".")[0] in ("pandas", "modin", "cudf") and hasattr(X, "columns"):
         _check_names(list(X.columns))
     return nw.from_native(X, pass_through=True)
