@@ -81,7 +81,7 @@ def answers(model: Any, path: Path) -> Answers:
         for k, network in enumerate(model.networks_):
             found |= {f"{k}.{name}": answer for name, answer in _density(network).items()}
     else:
-        found = _density(model)
+        found = _density(model) if model.codebook_.is_binary else _table(model)
     found |= _told(model)
     found |= _after_changes(model, path)
     return found
@@ -141,6 +141,36 @@ def _density(model: Any) -> Answers:
     return found
 
 
+def _rows_of(model: Any) -> Any:
+    """Rows that a model takes."""
+    if isinstance(model, LBARNClassifier) or model.codebook_.is_binary:
+        return _some_rows(model.n_features_in_)[0]
+    return model.sample(6, random_state=1)
+
+
+def _table(model: Any) -> Answers:
+    """The same of a model of any table, on rows of its own."""
+    table, few = _rows_of(model), {"n_particles": 20, "random_state": 0}
+    draws = model.sample(4, random_state=0)
+    found = {
+        "score_samples": model.score_samples(table),
+        "surprise": model.surprise(table),
+        "log_marginal": model.log_marginal(table, **few),
+        "importances": model.feature_importances_,
+    }
+    for name, answer in found.items():
+        expect(np.isfinite(answer).all(), f"{name}: {answer}")
+    for output in ("sample", "mode", "mean", "median"):
+        found[f"impute {output}"] = np.array(model.impute(table, output=output, **few).astype(str))
+    for label in model.table_format_.labels(model.n_features_in_):
+        if model.columns_[str(label)].kind != "left out":
+            p = model.conditional(table, label).probability
+            expect(_probabilities(p) and np.allclose(p.sum(axis=1), 1), f"{label}: no probabilities")
+            found[f"conditional {label}"] = p
+    expect(model.decompress(model.compress(table)).equals(table), "decompress gives other rows")
+    return found | {"sample": np.array(draws.astype(str)), "columns": repr(model.columns_)}
+
+
 def _classified(model: Any) -> Answers:
     X, holes = _some_rows(model.n_features_in_)
     table = model.networks_[0].table_format_.give(X)
@@ -166,7 +196,7 @@ def _after_changes(model: Any, path: Path) -> Answers:
     def scores(one: Any) -> Any:
         return one.predict_joint_log_proba(X) if isinstance(one, lbarn.LBARNClassifier) else one.score_samples(X)
 
-    X, _ = _some_rows(model.n_features_in_)
+    X = _rows_of(model)
     model.save(path)
     copy = lbarn.load(path)
     expect(type(copy) is type(model) and np.array_equal(scores(copy), scores(model)), "saving makes another model")
@@ -184,6 +214,24 @@ def _after_changes(model: Any, path: Path) -> Answers:
         found["refitted"] = scores(copy.refit_leaves(X))
         expect(all(np.isfinite(answer).all() for answer in found.values()), "scores that are not numbers")
     return found
+
+
+def _mixed() -> pd.DataFrame:
+    """A column of every kind."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "number": rng.integers(0, 30, 60).astype(float),
+            "real": rng.normal(size=60),
+            "level": [*["a", "b"] * 25, *(f"rare {k}" for k in range(10))],
+            "rank": pd.Categorical(rng.choice(["lo", "mid"], 60), ["lo", "mid", "hi"], ordered=True),
+            "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 99, 60), unit="D"),
+            "bit": rng.integers(0, 2, 60),
+            "name": [f"name {k}" for k in range(60)],
+        }
+    )
+    frame.loc[::7, "number"] = np.nan
+    return frame
 
 
 def same(a: Answers, b: Answers) -> bool:
@@ -219,6 +267,7 @@ class Originals:
             quick_ensemble(**small, n_orders=2, weights="em").fit(frame),
             LBARNClassifier(quick(**small)).fit(X, np.where(np.arange(60) < 5, "few", np.where(X[:, 0], "b", "a"))),
             IndependentBits().fit(frame),
+            quick(**small, missing="value", max_cells=6).fit(_mixed()),
         ]
 
     @cached_property
@@ -244,8 +293,9 @@ class Originals:
         """(model, rows, compressed rows)."""
 
         models = [self.models[k] for k in (0, 3, 4, 6)]
-        tables = [rows(n, model.n_features_in_) for model, n in zip(models, (1, 40, 40, 300))]
-        return [(model, X, model.compress(X)) for model, X in zip(models, tables)]
+        tables: list[Any] = [rows(n, model.n_features_in_) for model, n in zip(models, (1, 40, 40, 300))]
+        pairs = [*zip(models, tables), (self.models[7], _mixed().drop(columns="name"))]
+        return [(model, X, model.compress(X)) for model, X in pairs]
 
     @cached_property
     def checkpoints(self) -> list[tuple[Callable[[Path], Any], Path, Answers]]:
@@ -350,7 +400,8 @@ def _decompressed(model: Any, X: Any, blob: bytes) -> str:
         if refusal(error):
             return "refused"
         raise
-    expect(np.array_equal(np.asarray(found), X), "decompress gives other rows")
+    is_same = found.equals(X) if isinstance(X, pd.DataFrame) else np.array_equal(np.asarray(found), X)
+    expect(is_same, "decompress gives other rows")
     return "same"
 
 

@@ -111,7 +111,7 @@ def processes(_: Path) -> None:
 
 def dask(_: Path) -> None:
     distributed = pytest.importorskip("distributed")
-    local = distributed.Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None)
+    local = distributed.Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=":0")
     with local, joblib.parallel_config("dask"):
         own = brief(max_iter=6).fit(X)
     same(own, brief(max_iter=6).fit(X))

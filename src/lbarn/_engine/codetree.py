@@ -103,6 +103,19 @@ class CodeTree:
         return drawn
 
     @cached_property
+    def unseen(self) -> NDArray[np.float64]:
+        """The probability of the cells that are not drawn, for a value that is there; 0 for the others."""
+        share, rest = np.zeros(self.n_cells), 1.0
+        for k in np.flatnonzero(
+            ~np.isnan(self.fixed)
+        ):  # one after the other, each on the likely side of those before it
+            p = float(1.0 / (1.0 + np.exp(abs(self.fixed[k]))))
+            unlikely = slice(self.low[k], self.cut[k]) if self.fixed[k] > 0 else slice(self.cut[k], self.high[k])
+            share[unlikely] = rest * p
+            rest *= 1.0 - p
+        return share
+
+    @cached_property
     def present(self) -> NDArray[np.bool_]:
         """The cells that may be drawn for a value that is there."""
         present = self.drawn.copy()

@@ -31,7 +31,7 @@ class _Range:
     high: float
 
 
-Condition = _Range | AbstractSet[str]
+Condition = _Range | Column  # the values of a set, each once
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +165,9 @@ def merged(known: Column, drawn: Column) -> Column:
 
 
 def _is_list(value: Any) -> bool:
-    return np.ndim(value) == 1 or isinstance(value, (list, tuple)) or hasattr(value, "to_numpy")
+    if isinstance(value, (list, tuple)):
+        return True
+    return not isinstance(value, (str, bytes)) and hasattr(value, "__len__") and hasattr(value, "__getitem__")
 
 
 def _column(value: Any, n_rows: int, label: str) -> Column:
@@ -175,7 +177,9 @@ def _column(value: Any, n_rows: int, label: str) -> Column:
 
 
 def _listed(values: Any, label: str) -> Column:
-    if hasattr(values, "to_list"):
+    if isinstance(values, (pa.Array, pa.ChunkedArray)):
+        values = values.to_pylist()
+    elif hasattr(values, "to_list"):
         values = values.to_list()
     array = np.empty(len(values), object)
     array[:] = list(values)
@@ -186,7 +190,13 @@ def _condition(code: ColumnCode, value: slice | AbstractSet[Any], label: Any) ->
     if isinstance(value, AbstractSet):
         if not value:
             raise ValueError(f"given: the set for column {label!r} is empty")
-        return frozenset(t for t in _listed(list(value), code.label).texts().to_pylist())
+        values = _listed(list(value), code.label)
+        places = {text: k for k, text in enumerate(values.texts().to_pylist())}
+        if None in places:
+            raise ValueError(
+                f"given: the set for column {label!r} holds an empty value; leave the column out for any value"
+            )
+        return values.take(np.array([places[text] for text in sorted(places)]))
     if not isinstance(code, (GridCode, ContinuousCode)):
         raise ValueError(
             f"given: column {label!r} is {code.kind}; a range goes with numbers and dates only: give a set of levels"
@@ -207,7 +217,7 @@ def _condition(code: ColumnCode, value: slice | AbstractSet[Any], label: Any) ->
 def _told(condition: Condition) -> str:
     if isinstance(condition, _Range):
         return f"{condition.low:g} to {condition.high:g}"
-    return _some(sorted(condition))
+    return _some(condition.texts().to_pylist())
 
 
 def _some(names: Any, most: int = 5) -> str:

@@ -99,7 +99,8 @@ class ConditionalDistribution:
         score = self._peaks()
         cells = np.argsort(-score, axis=1, kind="stable")[:, :most]
         values = [self._code.peaks[1].take(cells[:, k]) for k in range(cells.shape[1])]
-        return values, np.exp(np.take_along_axis(score, cells, axis=1))
+        with np.errstate(over="ignore"):  # a density may be too large for a double
+            return values, np.exp(np.take_along_axis(score, cells, axis=1))
 
     def quantile_column(self, share: float) -> Column:
         """A quantile of numbers or dates as a plain column."""
@@ -119,9 +120,9 @@ class ConditionalDistribution:
 
     def _quantile(self, share: float) -> NDArray[Any]:
         values = self._numeric_quantile(share)
-        if isinstance(self._code, (GridCode, ContinuousCode)) and self._code.plain.sort in ("string", "time"):
-            return _values(self._code.column(values))
-        return values
+        if not isinstance(self._code, (GridCode, ContinuousCode)):
+            return values
+        return _values(self._code.column(values)) if self._code.plain.sort in ("string", "time") else values * 1.0
 
     def _numeric_quantile(self, share: float) -> NDArray[Any]:
         code = self._code
@@ -150,11 +151,8 @@ class ConditionalDistribution:
     def _all_cells(self) -> Floats:
         """With the share of what was never seen, which is the same in every row."""
         code = self._code
-        outside = ~code.tree.drawn
-        if not outside.any():
-            return self._cells
-        share = 0.5 / (code.n_rows + 1.0)
-        return np.where(outside, share, self._cells * (1.0 - share * outside.sum()))
+        share = code.tree.unseen
+        return np.where(code.tree.drawn, self._cells * (1.0 - share.sum()), share)
 
     def sample(self, random_state: Any = None) -> NDArray[Any]:
         """One draw per row."""

@@ -194,7 +194,8 @@ def _push(coder: Any, code: ColumnCode, cells: NDArray[Any], plain: Column) -> N
         if n_other > 1:
             other = rows[own == len(chances) - 1]
             for digit, size in reversed(_digits(n_other)):
-                _encode(coder, (offsets[other] >> digit) & ((1 << _DIGIT_BITS) - 1), np.full(size, 1.0 / size), size)
+                part = (offsets[other].view(np.uint64) >> np.uint64(digit)) & np.uint64((1 << _DIGIT_BITS) - 1)
+                _encode(coder, part, np.full(size, 1.0 / size), size)
         if len(chances) > 1:
             _encode(coder, own, chances, len(chances))
 
@@ -211,12 +212,12 @@ def _pop(coder: Any, code: ColumnCode, cells: NDArray[Any]) -> tuple[NDArray[np.
                 if len(other):
                     part = coder.decode(_model(np.full(size, 1.0 / size), size), len(other)).astype(np.int64)
                     offsets[other] |= part << digit
-            if (offsets[other] >= n_other).any():
+            if (offsets[other].view(np.uint64) > np.uint64(n_other - 1)).any():
                 raise CompressedDataError(_DAMAGED)
     return symbols, offsets
 
 
-def _encode(coder: Any, symbols: NDArray[np.int64], chances: NDArray[np.float64], size: int) -> None:
+def _encode(coder: Any, symbols: NDArray[Any], chances: NDArray[np.float64], size: int) -> None:
     if len(symbols):
         coder.encode_reverse(symbols.astype(np.int32), _model(chances, size))
 

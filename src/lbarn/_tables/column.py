@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 import narwhals as nw
@@ -12,15 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-__all__ = ["Column", "arrow_type", "as_column", "plain_array", "whole_numbers"]
+__all__ = ["Column", "arrow_type", "as_column", "of_texts", "plain_array", "whole_numbers"]
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
     """``values`` are floats or whole numbers, or an Arrow array of strings; what is ``missing`` has any value.
 
-    ``type`` is the Arrow type that the values came in; if they were ``written`` as strings, the type that these tell. A column of
-    categories has their names, in order. It is ``exact`` unless values have lost something: objects of several types are their
+    ``type`` is the Arrow type that the values came in; if they were ``written`` as strings, the type that these tell, and
+    ``pointed`` tells that whole numbers among others ended in ".0". A column of categories has their names, in order; so have
+    strings whose order is known, which are ``written`` too. It is ``exact`` unless values have lost something: objects of several types are their
     strings, and numbers that are too long are the nearest doubles.
     """
 
@@ -31,7 +34,12 @@ class Column:
     categories: tuple[str, ...] | None = None
     ordered: bool = False
     written: bool = False
+    pointed: bool = False
     exact: bool = True
+
+    @classmethod
+    def of_strings(cls, values: Sequence[str]) -> Column:
+        return cls("string", pa.array(values, pa.string()), np.zeros(len(values), np.bool_), pa.string())
 
     def __len__(self) -> int:
         return len(self.missing)
@@ -80,11 +88,19 @@ class Column:
 
     def arrow(self) -> pa.Array:
         """The values in the type that they came in."""
-        return _as_texts(self._arrow()) if self.written else self._arrow()
+        array = self._arrow()
+        if not self.written or self.sort == "string":
+            return array
+        return _floats_as_texts(array) if self.pointed else _as_texts(array)
+
+    @property
+    def has_categories(self) -> bool:
+        """Whether it came as a column of categories."""
+        return self.categories is not None and not self.written
 
     def _arrow(self) -> pa.Array:
         if self.sort == "string":
-            return self._strings().cast(self.type)
+            return of_texts(self._strings(), self.type)
         if self.sort == "time":
             return pa.array(self.values, pa.int64(), mask=self.missing).cast(_integers_of(self.type)).cast(self.type)
         if self.sort == "boolean":
@@ -142,20 +158,34 @@ def _integers_of(kind: pa.DataType) -> pa.DataType:
 
 def _as_texts(array: pa.Array) -> pa.Array:
     if pa.types.is_floating(array.type):
-        return pa.array(
-            [None if value is None else f"{value!r}".removesuffix(".0") for value in array.to_pylist()], pa.string()
-        )
+        return pc.replace_substring_regex(_floats_as_texts(array), r"\.0$", "")
     return array.cast(pa.string())
+
+
+def of_texts(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Strings as the values of a type that ``Column.texts`` writes so."""
+    if pa.types.is_duration(kind):
+        return texts.cast(pa.int64()).cast(kind)
+    if pa.types.is_time(kind):
+        return pc.binary_join_element_wise("1970-01-01", texts, " ").cast(pa.timestamp(kind.unit)).cast(kind)
+    return texts.cast(kind)
+
+
+def _floats_as_texts(array: pa.Array) -> pa.Array:
+    """As Python writes them."""
+    return pa.array([None if value is None else repr(value) for value in array.to_pylist()], pa.string())
 
 
 def as_column(series: nw.Series[Any], label: str) -> Column:
     """A column of a table of any library."""
     dtype = series.dtype
+    if dtype in (nw.Int128, nw.UInt128):
+        raise ValueError(f"{label} is of type {dtype}; cast it to 64-bit integers, to floats or to strings")
     if dtype == nw.Unknown or dtype == nw.Object:
         return _of_objects(series.to_numpy(), label)
     try:
         array = series.to_arrow()
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
+    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeError):
         return _of_objects(series.to_numpy(), label)
     return of_arrow(array, label, ordered=_is_ordered(series))
 
@@ -200,7 +230,14 @@ def of_arrow(array: Any, label: str, *, ordered: bool = False) -> Column:
         return Column(
             "string", array.cast(pa.string()), missing, pa.string() if pa.types.is_string_view(kind) else kind
         )
-    raise ValueError(f"{label} is of type {kind}; LBARN takes numbers, booleans, strings, categories and dates")
+    raise _unknown_type(label, kind)
+
+
+def _unknown_type(label: str, kind: Any) -> ValueError:
+    return ValueError(
+        f"{label} is of type {kind}; LBARN takes numbers, booleans, strings, categories and dates: turn it into one of these, "
+        "or leave it out with columns={...: 'drop'}"
+    )
 
 
 def _gives(column: Column, array: pa.Array) -> bool:
@@ -214,7 +251,7 @@ def _gives(column: Column, array: pa.Array) -> bool:
 def _of_categories(array: pa.DictionaryArray, label: str, ordered: bool) -> Column:
     try:
         levels = _as_texts(array.dictionary)
-        levels.cast(array.dictionary.type)
+        of_texts(levels, array.dictionary.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise ValueError(
             f"{label} has categories of type {array.dictionary.type}, which LBARN cannot write as strings and read again; "
@@ -228,17 +265,31 @@ def _of_categories(array: pa.DictionaryArray, label: str, ordered: bool) -> Colu
 
 def _of_objects(values: NDArray[Any], label: str) -> Column:
     """Python objects of any type: as Arrow sees them, or as strings if they are of several types."""
+    if values.dtype.kind == "c":
+        raise _unknown_type(label, values.dtype)
     try:
         return of_arrow(pa.array(values, from_pandas=True), label)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, UnicodeError):
         for row, value in enumerate(values.tolist()):
-            if isinstance(value, (dict, list, tuple, set, np.ndarray)):
-                raise TypeError(
-                    f"{label} holds {value!r} (row {row}, counted from 0); a value in this argument must be a string, a number, "
-                    "a boolean or a date"
-                ) from None
+            _check_object(value, f"{label} holds {value!r} (row {row}, counted from 0)")
         texts = [None if value is None or value != value else str(value) for value in values.tolist()]
         return replace(of_arrow(pa.array(texts, pa.string()), label), exact=False)
+
+
+def _check_object(value: Any, told: str) -> None:
+    """An error if a value is nothing that can be written as a string and told from others."""
+    if isinstance(value, (dict, list, tuple, set, np.ndarray)):
+        raise TypeError(
+            f"{told}; a value in this argument must be a string, a number, a boolean or a date: turn it into one, or leave the "
+            "column out with columns={...: 'drop'}"
+        ) from None
+    if isinstance(value, Decimal) and value.is_infinite():
+        raise ValueError(f"{told}; use a finite number, or leave the cell empty") from None
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeError:
+            raise ValueError(f"{told}, which is not valid Unicode; mend the string, or leave the cell empty") from None
 
 
 def plain_array(values: NDArray[Any], label: str) -> Column:
@@ -246,6 +297,14 @@ def plain_array(values: NDArray[Any], label: str) -> Column:
     if values.dtype.kind == "O":
         return _of_objects(values, label)
     if values.dtype.kind in "biu":
+        return of_arrow(pa.array(values), label)
+    if values.dtype.kind in "Mm":
+        unit = np.datetime_data(values.dtype)[0]
+        if unit in ("ps", "fs", "as"):
+            raise _unknown_type(label, values.dtype)
+        if unit not in ("s", "ms", "us", "ns"):
+            is_day = values.dtype.kind == "M" and unit in ("Y", "M", "W", "D")
+            values = values.astype("M8[D]" if is_day else f"{values.dtype.kind}8[s]")
         return of_arrow(pa.array(values), label)
     return of_arrow(pa.array(np.asarray(values, np.float64) if values.dtype.kind == "f" else values), label)
 

@@ -11,12 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lbarn._tables.column import Column
+from lbarn._tables.column import Column, of_texts
 
-__all__ = ["as_array", "as_table", "is_known_dtype"]
+__all__ = ["as_array", "as_table", "is_known_dtype", "objects_name"]
 
 _PANDAS = re.compile(
-    r"bool|boolean|U?[iI]nt\d\d?|uint\d\d?|[fF]loat\d\d?|str|string|string\[\w+\]|large_string\[pyarrow\]|object|category"
+    r"bool|boolean|U?[iI]nt\d\d?|uint\d\d?|[fF]loat\d\d?|str|string|string\[\w+\]|large_string\[pyarrow\]|category"
+    r"|object(\[nan\]|\[NaT\]|\[NA\])?|period\[[\w-]{1,12}\]"
     r"|datetime64\[[\w/+:, -]{1,64}\]|timedelta64\[\w{1,2}\]|[\w\[\], ./+:()=-]{1,80}\[pyarrow\]"
 )
 
@@ -24,6 +25,25 @@ _PANDAS = re.compile(
 def is_known_dtype(name: str) -> bool:
     """Whether this is how pandas calls a type of column that lbarn takes."""
     return _PANDAS.fullmatch(name) is not None
+
+
+def objects_name(values: NDArray[Any]) -> str:
+    """A column of objects by what stands in it for a missing value: "object" for None, "object[nan]", "object[NA]"..."""
+    for value in values.ravel().tolist():
+        if value is None:
+            break
+        name = {"NAType": "NA", "NaTType": "NaT", "float": "nan"}.get(type(value).__name__)
+        if name is not None and (name != "nan" or np.isnan(value)):
+            return f"object[{name}]"
+    return "object"
+
+
+def _missing_marker(dtype: str) -> Any:
+    if dtype in ("object[NA]", "object[NaT]"):
+        import pandas as pd
+
+        return pd.NA if dtype == "object[NA]" else pd.NaT
+    return np.nan if dtype == "object[nan]" else None
 
 
 def as_table(library: Any, names: Sequence[Any], columns: Sequence[Column], dtypes: Sequence[str]) -> Any:
@@ -57,18 +77,18 @@ def _levels(column: Column) -> list[str]:
 def _dictionary(column: Column) -> pa.Array:
     """Categories as Arrow has them."""
     array = column.arrow()
-    if column.categories is None:
+    if not column.has_categories:
         return array
     levels = pa.array(_levels(column), pa.string())
     index = pc.index_in(column.texts(), value_set=levels, skip_nulls=True)
-    return pa.DictionaryArray.from_arrays(index, levels.cast(column.type), ordered=column.ordered)
+    return pa.DictionaryArray.from_arrays(index, of_texts(levels, column.type), ordered=column.ordered)
 
 
 def _polars(name: Any, column: Column) -> Any:
     import polars as pl
 
     series = pl.Series(str(name), pl.from_arrow(column.arrow()))
-    if column.categories is None:
+    if not column.has_categories:
         return series
     return series.cast(pl.Enum(_levels(column)) if column.ordered else pl.Categorical)
 
@@ -76,20 +96,20 @@ def _polars(name: Any, column: Column) -> Any:
 def _pandas(column: Column, dtype: str) -> Any:
     import pandas as pd
 
-    if column.categories is not None:
+    if column.has_categories:
         texts = pa.array(_levels(column), pa.string())
         index = pc.index_in(column.texts(), value_set=texts, skip_nulls=True).fill_null(-1)
-        levels = pd.Index(texts.cast(column.type).to_pandas())
+        levels = pd.Index(of_texts(texts, column.type).to_pandas())
         return pd.Series(pd.Categorical.from_codes(np.asarray(index), levels, ordered=column.ordered))
     array = column.arrow()
     if dtype.endswith("[pyarrow]") and not dtype.startswith("string["):
         return pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([array]))).astype(dtype)
     if re.fullmatch(r"U?Int\d\d?", dtype) and column.missing.any():
-        values = column.values.astype(np.int64)
+        values = np.asarray(array.fill_null(0))
         return pd.Series(pd.arrays.IntegerArray(values, column.missing.copy())).astype(dtype)
     series = array.to_pandas()
-    if dtype == "object" or series.dtype == dtype:
-        return series.astype(dtype)
+    if dtype.startswith("object"):
+        return series.astype(object).mask(column.missing, _missing_marker(dtype))
     if column.missing.any() and re.fullmatch(r"u?int\d\d?|bool", dtype):
         return series.astype(np.float64)  # NumPy's whole numbers have no missing value
     return series.astype(dtype)
@@ -97,8 +117,11 @@ def _pandas(column: Column, dtype: str) -> Any:
 
 def as_array(columns: Sequence[Column], dtype: str) -> Any:
     """A NumPy array."""
-    if dtype == "object" or (np.dtype(dtype).kind in "biuf" and any(c.sort in ("string", "time") for c in columns)):
-        return np.array([_objects(column) for column in columns], dtype=object).T.copy()
+    if dtype.startswith("object") or (np.dtype(dtype).kind in "biuf" and not all(map(_is_of_numbers, columns))):
+        marker = _missing_marker(dtype)
+        return np.array([_objects(column, marker) for column in columns], dtype=object).T.copy()
+    if np.dtype(dtype).kind in "Mm":
+        return np.column_stack([column.arrow().to_numpy(zero_copy_only=False) for column in columns]).astype(dtype)
     if np.dtype(dtype).kind in "US":
         return np.array([column.texts().to_pylist() for column in columns]).T.copy()
     values = np.column_stack([_array(column) for column in columns])
@@ -109,11 +132,18 @@ def as_array(columns: Sequence[Column], dtype: str) -> Any:
     return values.astype(kind if kind.kind == "f" or not missing.any() else np.float64)
 
 
+def _is_of_numbers(column: Column) -> bool:
+    """Whether its values are numbers or booleans, levels that came as such included."""
+    return column.sort in ("number", "boolean") or not (
+        column.sort == "time" or pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    )
+
+
 def _array(column: Column) -> NDArray[Any]:
     if isinstance(column.values, np.ndarray):
         return column.values
     return np.asarray(column.arrow().to_numpy(zero_copy_only=False))
 
 
-def _objects(column: Column) -> list[Any]:
-    return [None if gone else value for gone, value in zip(column.missing, column.arrow().to_pylist())]
+def _objects(column: Column, marker: Any) -> list[Any]:
+    return [marker if gone else value for gone, value in zip(column.missing, column.arrow().to_pylist())]

@@ -39,12 +39,14 @@ class Grid:
 
     def ticks(self, values: NDArray[Any]) -> Ticks:
         """The nearest grid points."""
-        if values.dtype.kind == "f":
-            scaled = np.rint((values * 10.0**self.decimals - self.offset) / self.step)
+        if values.dtype.kind == "f" or self.decimals:
+            with np.errstate(over="ignore"):
+                scaled = np.rint((values * 10.0**self.decimals - self.offset) / self.step)
             return np.clip(scaled, -(2.0**62), 2.0**62).astype(np.int64)
-        if self.decimals:
-            values = values * 10**self.decimals
-        return np.floor_divide(values - self.offset + self.step // 2, self.step)
+        # The remainder first: a sum could leave the range of 64 bits.
+        whole, rest = np.divmod(values, self.step)
+        nearest = whole + (rest - self.offset + self.step // 2) // self.step
+        return np.clip(nearest, -(2**62), 2**62)
 
     def values(self, ticks: NDArray[Any]) -> NDArray[Any]:
         whole = self.offset + self.step * ticks
@@ -91,7 +93,7 @@ def find_grid(column: Column) -> Grid | None:
     if column.sort == "time":
         return _find_time_grid(values, column.type)
     if values.dtype.kind == "i":
-        return Grid() if np.abs(values).max(initial=0) < 2**61 else None
+        return Grid() if -(2**61) < values.min(initial=0) <= values.max(initial=0) < 2**61 else None
     for decimals in range(_MAX_DECIMALS + 1):
         scaled = np.rint(values * 10.0**decimals)
         if np.abs(scaled).max(initial=0.0) >= 2.0**53:
@@ -173,7 +175,7 @@ class Law:
 
     @cached_property
     def _points(self) -> Floats:
-        return np.diff(self.starts.astype(np.float64))
+        return np.diff(self.starts).astype(np.float64)
 
     def log_share(self, ticks: Ticks, cells: NDArray[np.intp]) -> Floats:
         """The log-likelihood of ticks in their cells."""

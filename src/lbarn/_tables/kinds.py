@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +26,7 @@ __all__ = ["KINDS", "Coding", "fit_code"]
 
 KINDS = ("binary", "categorical", "ordered", "continuous", "datetime", "drop")
 
+_MOST_DECIMALS = 9  # with which numbers may all be written
 _FEW_ROWS = 20  # up to which strings may all differ and still be levels
 
 
@@ -84,8 +86,12 @@ def _read(label: str, column: Column, kind: str | None) -> tuple[Column, Column,
         return _read_categories(label, column, kind)
     if column.sort == "string":
         numbers, bad = parsed_numbers(column)
-        if not bad.any() and (kind is not None or numbers.texts().equals(column.values)):
-            return _read(label, numbers, kind)
+        if not bad.any():
+            alike = _written_alike(numbers, column)
+            if alike is not None:
+                return _read(label, alike, kind)
+            if kind not in (None, "ordered"):
+                return _read(label, numbers, kind)
         times = _parsed_times(column) if kind in (None, "datetime") else None
         if times is not None:
             return times, times, "datetime"
@@ -97,7 +103,9 @@ def _read(label: str, column: Column, kind: str | None) -> tuple[Column, Column,
             )
         if kind == "ordered":
             levels = sorted(set(column.values.drop_null().to_pylist()))
-            return _read_categories(label, replace(column, categories=tuple(levels)), kind)
+            if not bad.any():
+                levels.sort(key=float)
+            return _read_categories(label, replace(column, categories=tuple(levels), written=True), kind)
         distinct = pc.count_distinct(column.values, mode="only_valid").as_py()
         if distinct == int(there.sum()) > _FEW_ROWS:
             return column, column, "drop"
@@ -135,6 +143,20 @@ def _read_categories(label: str, column: Column, kind: str | None) -> tuple[Colu
     codes = pc.index_in(column.values, value_set=pa.array(list(column.categories), pa.string()), skip_nulls=True)
     numbers = Column("number", np.asarray(codes.fill_null(0)).astype(np.int64), column.missing, pa.int64())
     return column, numbers, "ordered"
+
+
+def _written_alike(numbers: Column, texts: Column) -> Column | None:
+    """Numbers in the type in which they are written again as they were: "1.5", or "1.0" among decimals, or "1.50"; None if
+    there is none ("007")."""
+    decimals = pc.max(pc.utf8_length(pc.replace_substring_regex(texts.values, r"^[^.]*\.?", ""))).as_py() or 0
+    ways = [numbers, replace(numbers, pointed=True)]
+    if 0 < decimals <= _MOST_DECIMALS:
+        ways.append(replace(numbers, type=pa.decimal128(38, decimals)))
+    for way in ways:
+        with suppress(pa.ArrowInvalid):  # too long for a decimal
+            if way.texts().equals(texts.values):
+                return way
+    return None
 
 
 def _parsed_times(column: Column) -> Column | None:

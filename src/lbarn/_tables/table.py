@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
+from os import PathLike
 from typing import Any
 
 import narwhals as nw
@@ -17,13 +19,17 @@ from numpy.typing import NDArray
 
 from lbarn._engine.bits import MAX_COLUMNS, MAX_ROWS, PackedBits, pack
 from lbarn._tables.column import Column, arrow_type, as_column, plain_array
-from lbarn._tables.giving import as_array, as_table, is_known_dtype
+from lbarn._tables.giving import as_array, as_table, is_known_dtype, objects_name
 from lbarn.errors import NotBinaryError
 
 __all__ = ["UNNAMED", "Table", "TableFormat", "read_like", "read_table", "some", "take_rows"]
 
 UNNAMED = {b"lbarn": b"columns without names"}  # metadata of an Arrow table whose names only count its columns
 _CHUNK_VALUES = 4_000_000  # values looked at together
+
+_ARRAYS = re.compile(
+    r"bool|u?int\d+|float\d+|>[iuf]\d|<U\d{1,4}|(datetime|timedelta)64\[\w{1,2}\]|object(\[nan\]|\[NaT\]|\[NA\])?"
+)
 
 Bits = NDArray[np.bool_]
 Label = str | int  # pandas counts columns that were given no names
@@ -91,9 +97,9 @@ class TableFormat:
             raise ValueError(f"unknown kind of table {library!r}")
         for dtype in own.dtypes:
             if library == "numpy":
-                if not re.fullmatch(r"bool|u?int\d+|float\d+|>[iuf]\d|object|<U\d{1,4}", dtype):
+                if not _ARRAYS.fullmatch(dtype):
                     raise ValueError(f"{dtype!r} is not a type of an array of values")
-                np.dtype(dtype)  # refuses sizes that do not exist
+                np.dtype("O" if dtype.startswith("object") else dtype)  # refuses sizes that do not exist
             elif not is_known_dtype(dtype):
                 raise ValueError(f"{dtype!r} is not a type of column that lbarn knows")
         if len(own.dtypes) != (1 if own.names is None else n_columns):
@@ -161,10 +167,7 @@ class Table:
             return False, False
         if isinstance(self.source, np.ndarray) and self.source.dtype.kind not in "biuf":
             return False, False
-        if isinstance(self.source, nw.DataFrame) and not all(
-            column.dtype == nw.Boolean or column.dtype.is_numeric() or column.null_count() == len(column)
-            for column in self.source.iter_columns()
-        ):
+        if isinstance(self.source, nw.DataFrame) and not all(map(_may_be_binary, self.source.iter_columns())):
             return False, False
         some = False
         try:
@@ -320,6 +323,12 @@ def some(names: Sequence[Any], most: int = 5) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
+def _may_be_binary(column: nw.Series[Any]) -> bool:
+    if column.dtype in (nw.Int128, nw.UInt128):  # which NumPy does not have
+        return False
+    return column.dtype == nw.Boolean or column.dtype.is_numeric() or column.null_count() == len(column)
+
+
 def _column_values(column: nw.Series[Any], label: Label, j: int) -> NDArray[Any]:
     if column.dtype == nw.Boolean:
         if column.null_count() == 0:
@@ -346,14 +355,19 @@ def _frame_format(frame: nw.DataFrame[Any]) -> TableFormat:
     own = names.get(library, library)
     if own == "pandas":
         native = frame.to_native()
-        dtypes = tuple(_pandas_name(dtype) for dtype in native.dtypes)
+        dtypes = tuple(_pandas_name(dtype, native, j) for j, dtype in enumerate(native.dtypes))
     else:
         dtypes = tuple(map(_numpy_name, frame.schema.values()))
     return TableFormat(own, labels, dtypes)
 
 
-def _pandas_name(dtype: Any) -> str:
+def _pandas_name(dtype: Any, frame: Any, j: int) -> str:
     name = str(dtype)
+    if name == "object":
+        column = frame.iloc[:, j]
+        return objects_name(column[column.isna()].iloc[:1].to_numpy())
+    if name == "string":  # which does not tell how pandas stores them
+        name = f"string[{dtype.storage}]"
     return name if is_known_dtype(name) else "float64" if getattr(dtype, "kind", "") in "biuf" else "object"
 
 
@@ -389,7 +403,7 @@ def read_table(X: Any, *, binarize: float | None = None) -> Table:
         if X.dtype.kind not in "biuf":
             raise ValueError(f"X is of type {X.dtype}; LBARN takes numbers or booleans")
         return _sized(Table(X.shape[0], X.shape[1], TableFormat(dtypes=(str(X.dtype),)), binarize, X))
-    frame = None if isinstance(X, np.ndarray) else nw.from_native(X, pass_through=True)
+    frame = None if isinstance(X, np.ndarray) else _frame(X)
     if isinstance(frame, nw.LazyFrame):
         raise TypeError("X is a lazy table, which has not been computed yet; give X.collect()")
     if isinstance(frame, nw.DataFrame):
@@ -402,12 +416,37 @@ def read_table(X: Any, *, binarize: float | None = None) -> Table:
         )
     if array.dtype.kind == "c":
         raise ValueError("Complex data not supported: LBARN takes real numbers")
-    if array.dtype.kind not in "biufOU":
+    if array.dtype.kind not in "biufOUMm" or array.dtype in ("M8", "m8"):
         raise ValueError(f"X is of type {array.dtype}; LBARN takes numbers, booleans, strings and dates")
     if array.dtype.kind == "O":
         with nullcontext() if binarize is not None else suppress(TypeError, ValueError):
             array = array.astype(np.float64)
-    return _sized(Table(array.shape[0], array.shape[1], TableFormat(dtypes=(str(array.dtype),)), binarize, array))
+    dtype = objects_name(array) if array.dtype.kind == "O" else str(array.dtype)
+    return _sized(Table(array.shape[0], array.shape[1], TableFormat(dtypes=(dtype,)), binarize, array))
+
+
+def _frame(X: Any) -> Any:
+    """A table of any library as narwhals has it; anything else as it is, unless it is certainly no table."""
+    if X is None or isinstance(X, (str, bytes, PathLike)):
+        raise TypeError(f"X is {X!r}, not a table; read the file first, for example with pandas.read_csv")
+    is_records = isinstance(X, (list, tuple)) and len(X) > 0 and isinstance(X[0], Mapping)
+    if isinstance(X, Mapping) or is_records:
+        raise TypeError(f"X is a {'list of dicts' if is_records else 'dict'}; pandas.DataFrame(X) makes a table of it")
+    if isinstance(X, pa.Table):
+        _check_names(X.schema.names)
+        if any(map(pa.types.is_string_view, X.schema.types)):  # which cannot be taken by row
+            own = [pa.field(f.name, pa.string()) if pa.types.is_string_view(f.type) else f for f in X.schema]
+            X = X.cast(pa.schema(own, X.schema.metadata))
+        return nw.from_native(X)
+    if type(X).__module__.partition(".")[0] in ("pandas", "modin", "cudf") and hasattr(X, "columns"):
+        _check_names(list(X.columns))
+    return nw.from_native(X, pass_through=True)
+
+
+def _check_names(names: Sequence[Any]) -> None:
+    twice = [name for name, n in Counter(names).items() if n > 1]
+    if twice:
+        raise ValueError(f"X has several columns named {some(twice)}; give every column a name of its own")
 
 
 def _sized(table: Table) -> Table:

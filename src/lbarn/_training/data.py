@@ -16,6 +16,7 @@ from lbarn._engine.rows import TrainingData, TrainingRows
 from lbarn._tables.codebook import Codebook
 from lbarn._tables.coded import CodedTable
 from lbarn._tables.codes import CategoricalCode
+from lbarn._tables.column import Column
 from lbarn._tables.kinds import Coding
 from lbarn._tables.table import Table, TableFormat, read_table
 from lbarn._training.groups import find_groups
@@ -188,15 +189,21 @@ def _codebook(
     binary, missing = zip(*(own.is_binary() for own in tables)) if not kinds else ((False,), (False,))
     if all(binary) and not (any(missing) and parameters.missing == "value"):
         return Codebook.of_bits(labels)
-    columns = (
-        table.column(j) if table_val is None else table.column(j) + table_val.column(j) for j in range(table.n_columns)
-    )
+    columns = (_whole_column(tables, j, read=kinds.get(j) != "drop") for j in range(table.n_columns))
     weights = None
     if weight is not None or weight_val is not None:
         ones = [np.ones(own.n_rows) for own in tables]
         weights = np.concatenate([one if own is None else own for one, own in zip(ones, (weight, weight_val))])
     how = Coding(max_cells=parameters.max_cells, missing=parameters.missing)
     return Codebook.fit(columns, labels, kinds, how, weights)
+
+
+def _whole_column(tables: list[Table], j: int, *, read: bool) -> Column:
+    """A column of all tables; one that is left out may hold anything, and is not read."""
+    if not read:
+        return Column.of_strings([])
+    first, *more = (table.column(j) for table in tables)
+    return sum(more, first)
 
 
 def coded_rows(table: CodedTable, weight: Weights) -> TrainingRows:

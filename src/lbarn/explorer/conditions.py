@@ -8,25 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from lbarn._tables.codes import ColumnCode, ContinuousCode, GridCode
 from lbarn._tables.column import Column
 from lbarn.explorer.charts import Chart, NumericCode, level_texts
 
-__all__ = ["Condition", "Conditions", "QuestionError", "read_conditions", "text_column"]
+__all__ = ["Condition", "Conditions", "QuestionError", "read_conditions"]
 
 Floats = NDArray[np.float64]
 
 
 class QuestionError(ValueError):
     """A question that has no answer, and why."""
-
-
-def text_column(text: str) -> Column:
-    """One value as it was typed."""
-    return Column("string", pa.array([text], pa.string()), np.zeros(1, np.bool_), pa.string())
 
 
 @dataclass(frozen=True)
@@ -87,7 +81,11 @@ class Levels(Condition):
         return weights
 
     def _decode(self, code: ColumnCode, cells: NDArray[np.intp], rng: np.random.Generator) -> Any:
-        return code.inside_set(cells, self.levels, rng) if self.levels else code.decode(cells, rng).values
+        return (
+            code.inside_set(cells, Column.of_strings(sorted(self.levels)), rng)
+            if self.levels
+            else code.decode(cells, rng).values
+        )
 
 
 @dataclass(frozen=True)
@@ -173,7 +171,7 @@ def _end(text: Any, code: NumericCode, name: str, open_end: float) -> float:
     if not isinstance(text, str) or len(text) > 100:
         raise QuestionError(f"the ends of a range of column {name!r} must be short strings")
     try:
-        value = float(code.number(text_column(text))[0])
+        value = float(code.number(Column.of_strings([text]))[0])
     except ValueError:
         what = "a date" if code.plain.sort == "time" else "a number"
         raise QuestionError(f"{text!r} is not {what}, which column {name!r} holds") from None

@@ -17,7 +17,7 @@ from lbarn._network.network import Given
 from lbarn._tables.codes import BinaryCode, CategoricalCode, ColumnCode, ContinuousCode, GridCode
 from lbarn._tables.column import Column
 from lbarn.explorer.charts import Chart, level_texts, quantiles, shown
-from lbarn.explorer.conditions import Conditions, QuestionError, text_column
+from lbarn.explorer.conditions import Conditions, QuestionError
 from lbarn.explorer.links import strongest_links
 from lbarn.explorer.subject import Subject
 from lbarn.explorer.typed import read_row
@@ -294,7 +294,7 @@ def _typed(text: str, code: ColumnCode) -> Column:
     """A value as it was typed."""
     if isinstance(code, BinaryCode):
         text = {"true": "1", "false": "0"}.get(text.lower(), text)
-    column = text_column(text)
+    column = Column.of_strings([text])
     return column.with_values(column.values, np.array([text == ""]))
 
 
