@@ -102,6 +102,9 @@ def test_every_parameter_reaches_the_members() -> None:
         "n_iter_no_change": None,
         "validation_fraction": 0.3,
         "binarize": 0.5,
+        "columns": {0: "binary"},
+        "max_cells": 16,
+        "missing": "unknown",
         "n_jobs": 1,
         "verbose": 0,
     }

@@ -139,7 +139,7 @@ def test_the_order_in_which_dimensions_finish_does_not_matter(selection: str) ->
             own = in_sequence(columns)
             return validated(own, selected(selection, own, None, 100.0))
 
-        how, _, tried = search(24, Boosting(max_iter=20), LEAF_GRID, (0.1,), judge, train)
+        how, _, tried = search(range(24), Boosting(max_iter=20), LEAF_GRID, (0.1,), judge, train)
         return how, tried
 
     assert all(run(seed) == run(0) for seed in range(1, 6))

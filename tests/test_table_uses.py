@@ -291,6 +291,16 @@ class TestClassifier:
         with pytest.raises(ValueError, match="'method' parameter of LBARNClassifier"):
             LBARNClassifier(method="both").fit(PLAIN, TOWNS)
 
+    def test_a_file_whose_classes_have_other_codes_is_refused(self, tmp_path: Path) -> None:
+        from lbarn._network import container, modelfile
+
+        model = LBARNClassifier(brief(max_iter=2)).fit(PLAIN, TOWNS)
+        model.networks_[1] = brief(max_iter=2).fit(PLAIN[:300])
+        _, header, arrays = modelfile.to_parts(model, False)
+        container.write(tmp_path / "model", "LBARNClassifier", header, arrays)
+        with pytest.raises(ModelFileError, match="have different columns"):
+            lbarn.load(tmp_path / "model")
+
     def test_a_file_with_other_classes_than_its_network_is_refused(self, tmp_path: Path) -> None:
         from lbarn._network import container, modelfile
 

@@ -107,7 +107,7 @@ def test_any_table_missing_values_and_grey_values_are_taken() -> None:
     assert lbarn.tune(sp.csr_matrix(X), sp.csr_matrix(VALID), **BRIEF).score(TEST) < 0
     holes = X.astype(float)
     holes[::7, 3] = np.nan
-    assert lbarn.tune(holes, **BRIEF).score(TEST) < 0
+    assert lbarn.tune(holes, **BRIEF, missing="unknown").score(TEST) < 0
     assert lbarn.tune(X * 9.0, **BRIEF, binarize=4.5).score(TEST * 9.0) < 0
 
 

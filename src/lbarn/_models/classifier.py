@@ -382,7 +382,7 @@ def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARNClassifier:
         return model.restored(classes, class_prior, _target_from_file(networks[0], classes))
     if any(network.n_features_in_ != networks[0].n_features_in_ for network in networks):
         raise ModelFileError("its networks have different numbers of columns")
-    if any(network.codebook_.n_columns != networks[0].codebook_.n_columns for network in networks):
+    if not all(network.codebook_.equals(networks[0].codebook_) for network in networks):
         raise ModelFileError("its networks have different columns")
     return model.restored(classes, class_prior, networks)
 

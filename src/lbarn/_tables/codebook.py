@@ -94,6 +94,17 @@ class Codebook:
         """Values in rows of cells."""
         return [code.decode(cells[:, j], rng) for j, code in enumerate(self.codes)]
 
+    def equals(self, other: Codebook) -> bool:
+        """Whether cells mean the same."""
+        if self.is_binary and other.is_binary:
+            return self.n_columns == other.n_columns
+        (head, tensors), (other_head, other_tensors) = self.to_parts(), other.to_parts()
+        return (
+            head == other_head
+            and tensors.keys() == other_tensors.keys()
+            and all(np.array_equal(array, other_tensors[name]) for name, array in tensors.items())
+        )
+
     def to_parts(self) -> tuple[dict[str, Any], Tensors]:
         heads: list[dict[str, Any]] = []
         tensors: Tensors = {}

@@ -287,7 +287,7 @@ class BinaryCode(ColumnCode):
 
     def conform(self, column: Column) -> Column:
         if column.sort == "string":
-            column = numbers_of(column, self.label)
+            column = numbers_of(_bits_of_words(column), self.label)
         elif column.sort == "time":
             raise ValueError(f"{self.label} holds dates; it was 0 and 1 when the model was fitted")
         return column
@@ -318,6 +318,14 @@ class BinaryCode(ColumnCode):
 
     def told_range(self) -> str:
         return "0, 1"
+
+
+def _bits_of_words(column: Column) -> Column:
+    """Strings with "true" and "false", in any case, as "1" and "0"."""
+    low = pc.utf8_lower(column.values)
+    words = pa.array(["false", "true"])
+    found = pc.index_in(low, value_set=words, skip_nulls=True)
+    return replace(column, values=pc.if_else(found.is_valid(), found.cast(pa.string()), column.values))
 
 
 # ---------------------------------------------------------------------- categories

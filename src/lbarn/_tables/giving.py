@@ -97,7 +97,7 @@ def _pandas(column: Column, dtype: str) -> Any:
 
 def as_array(columns: Sequence[Column], dtype: str) -> Any:
     """A NumPy array."""
-    if dtype == "object":
+    if dtype == "object" or (np.dtype(dtype).kind in "biuf" and any(c.sort in ("string", "time") for c in columns)):
         return np.array([_objects(column) for column in columns], dtype=object).T.copy()
     if np.dtype(dtype).kind in "US":
         return np.array([column.texts().to_pylist() for column in columns]).T.copy()
