@@ -261,12 +261,13 @@ def test_plain_csv_comes_back_byte_for_byte_whatever_is_in_it(folder: Path, tmp_
 
 def test_strange_rows_come_with_reasons_in_words(folder: Path) -> None:
     rows = people(4, 50)
-    rows[17] |= {"hours": 41.0, "member": 0}
-    done = run("anomalies", folder / "people.lbarn", "-", "-n", "10", stdin=text_of(rows))
-    assert "row 17 " in done.stdout.decode()
+    rows[17] |= {"age": 25, "hours": 41.0, "member": 0, "retired": "True"}
+    done = run("anomalies", folder / "people.lbarn", "-", "-n", "1", stdin=text_of(rows))
+    assert done.stdout.decode().startswith("row 17 ")
     assert "member is 0; expected 1" in done.stdout.decode()
-    told = json.loads(run("anomalies", folder / "people.lbarn", "-", "-n", "10", "--json", stdin=text_of(rows)).stdout)
-    assert any(own["bits"][0]["column"] == "member" for own in told)
+    assert "retired is True; expected False" in done.stdout.decode()
+    told = json.loads(run("anomalies", folder / "people.lbarn", "-", "-n", "1", "--json", stdin=text_of(rows)).stdout)
+    assert {told[0]["bits"][k]["column"] for k in range(2)} == {"member", "retired"}
 
 
 def test_inspect_shows_the_columns_and_one_of_them(folder: Path) -> None:

@@ -18,7 +18,7 @@ from lbarn._models.density import Density
 from lbarn._tables.files import Rows, TableFile, open_table
 from lbarn._tables.table import some
 from lbarn._training.progress import bar
-from lbarn.cli.terminal import say
+from lbarn.cli.terminal import remark
 from lbarn.errors import ModelFileError, NotBinaryError, TableFileError
 
 __all__ = [
@@ -120,8 +120,7 @@ def _check_names(table: TableFile, names: list[str], model: Density, partial: bo
 
 def tell_notes(table: TableFile) -> None:
     """How a file was read, if that needs a word; every note once."""
-    for note in table.notes:
-        say(f"lbarn: note: {note}")
+    remark(f"lbarn: note: {' '.join(note.split())}" for note in table.notes)
     table.notes.clear()
 
 
