@@ -27,6 +27,7 @@ from lbarn._tables.texts import (
     as_times,
     compacted,
     detected,
+    wholes,
 )
 from lbarn.errors import TableFileError
 
@@ -94,10 +95,14 @@ class CSVSource:
     def read(self, columns: Sequence[int], sorts: Sequence[str | None]) -> list[Detected]:
         """All rows of these columns. What has no sort is found out from all of its cells."""
         pieces: list[list[pa.Array]] = [[] for _ in columns]
+        n_whole, n_digits = [0] * len(columns), [0] * len(columns)
         for block, n_rows in self._blocks(columns):
             for k, j in enumerate(columns):
                 cells = block.column(k)
                 pieces[k].append(compacted(cells) if sorts[k] is None else self._value(j, cells, sorts[k], n_rows))
+                if sorts[k] == "number":
+                    whole, digits = wholes(cells, pieces[k][-1], self.delimiter)
+                    n_whole[k], n_digits[k] = n_whole[k] + whole, n_digits[k] + digits
         found = []
         for k, j in enumerate(columns):
             own, pieces[k] = pieces[k], []
@@ -106,7 +111,7 @@ class CSVSource:
                 if (mixed := found[-1].mixed) is not None:
                     self._tell_mixed(j, mixed)
             else:
-                found.append(Detected(_joined(own)))
+                found.append(Detected(_joined(own), as_digits=0 < n_whole[k] == n_digits[k]))
         return found
 
     def _value(self, j: int, cells: pa.Array, sort: str | None, n_rows: int) -> pa.Array:

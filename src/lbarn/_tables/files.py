@@ -21,6 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from lbarn._engine.bits import MAX_COLUMNS, MAX_ROWS
+from lbarn._tables.column import AS_DIGITS
 from lbarn._tables.csvfile import CSVSource
 from lbarn._tables.table import UNNAMED
 from lbarn.errors import TableFileError
@@ -340,7 +341,11 @@ class _CSV(_Arrow):
         columns = [own.values for own in found]
         if not all(kind.type == pa.bool_() for kind in columns):
             columns = [own.values.cast(pa.uint8()) if own.digits else own.values for own in found]
-        return self._labelled(pa.Table.from_arrays(columns, names=[str(k) for k in range(len(columns))]))
+        fields = [
+            pa.field(str(k), own.type, metadata=AS_DIGITS if found[k].as_digits and own.type == pa.float64() else None)
+            for k, own in enumerate(columns)
+        ]
+        return self._labelled(pa.Table.from_arrays(columns, schema=pa.schema(fields)))
 
     def expected_rows(self) -> int | None:
         if self._path is None or not self._path.is_file() or self._path.suffix == ".gz":
