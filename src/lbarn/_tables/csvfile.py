@@ -85,7 +85,8 @@ class CSVSource:
     def batches(self, columns: Sequence[int], sorts: Sequence[str | None]) -> Iterator[pa.RecordBatch]:
         """The rows, in order, of these columns, each named by its position.
 
-        A column of the sort "number" is uint8, int64 or float64, whatever will do for the batch; "string" or "time" is text.
+        A column of the sort "number" is uint8, int64 or float64, whatever will do for the batch; "string" or "time" is text, and so
+        is "cell", in which no word means that a value is missing.
         What has no sort (None) is numbers if it can be, and else text, in every batch.
         """
         for block, n_rows in self._blocks(columns):
@@ -116,6 +117,8 @@ class CSVSource:
 
     def _value(self, j: int, cells: pa.Array, sort: str | None, n_rows: int) -> pa.Array:
         """The cells of a column, of which the first is in row ``n_rows``."""
+        if sort == "cell":
+            return cells
         if sort == "string":
             return as_strings(cells)
         if sort == "time":

@@ -73,15 +73,21 @@ def output_names(model: Density) -> list[str] | None:
 
 
 def open_input(
-    data: str, header: bool | None, model: Density, *, partial: bool = False, optional: Collection[int] = ()
+    data: str,
+    header: bool | None,
+    model: Density,
+    *,
+    partial: bool = False,
+    optional: Collection[int] = (),
+    others: bool = False,
 ) -> TableFile:
-    """The table in a file, of which columns that the model does not know are left out.
+    """The table in a file, of which columns that the model does not know are left out, unless ``others``.
 
     It must have all columns of the model, but for ``optional`` ones, unless ``partial``.
     """
     names = names_of(model)
     table = open_table(
-        data, header=header, n_columns=model.n_features_in_, columns=names, sorts=_sorts(model, optional)
+        data, header=header, n_columns=model.n_features_in_, columns=names, sorts=_sorts(model, optional), others=others
     )
     if names is None:
         table.names = None  # columns go by position
@@ -94,7 +100,7 @@ def open_input(
 def _sorts(model: Density, optional: Collection[int]) -> dict[str | int, str]:
     """What the columns of a text file are, by name and by number."""
     book, labels = model.codebook_, model.table_format_.labels(model.n_features_in_)
-    sorts = dict.fromkeys(range(model.n_features_in_), "string")
+    sorts = dict.fromkeys(range(model.n_features_in_), "cell")
     for j, code in zip(book.taken.tolist(), book.codes):
         if j in optional:
             continue  # it is not looked at
@@ -161,10 +167,11 @@ def input_rows(
     *,
     partial: bool = False,
     optional: Collection[int] = (),
+    others: bool = False,
 ) -> Iterator[InputRows]:
     """Rows for a model, with a bar for those that are done."""
     with (
-        open_input(data, header, model, partial=partial, optional=optional) as table,
+        open_input(data, header, model, partial=partial, optional=optional, others=others) as table,
         row_bar(doing, table.expected_rows) as done,
     ):
         rows = InputRows(table, batch_rows(table.n_columns, most), done, model)
