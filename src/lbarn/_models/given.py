@@ -101,9 +101,14 @@ class Evidence:
         return own
 
     def check_levels(self) -> None:
-        """Refuse a level that the model does not know: nothing could be learned about it."""
+        """Refuse a level that the model does not know, or a number outside of its range: nothing could be learned about them."""
         for j, column in self.values.items():
             code = self.book.codes[j]
+            if isinstance(code, (GridCode, ContinuousCode)):
+                outside = ~code.tree.drawn[np.where(column.missing, 0, self.cells[:, j])] & ~column.missing
+                if outside.any():
+                    value = column.texts()[int(np.flatnonzero(outside)[0])].as_py()
+                    raise ValueError(f"given: {code.label} is {code.told_range()}; {value} has probability 0")
             if isinstance(code, CategoricalCode):
                 wrong = (code.level_codes(column) < 0) & ~column.missing
                 if wrong.any():
@@ -186,7 +191,13 @@ def _condition(code: ColumnCode, value: slice | AbstractSet[Any], label: Any) ->
     if isinstance(value, AbstractSet):
         if not value:
             raise ValueError(f"given: the set for column {label!r} is empty")
-        return frozenset(t for t in _listed(list(value), code.label).texts().to_pylist())
+        texts = frozenset(_listed(list(value), code.label).texts().to_pylist())
+        for text in sorted(map(str, texts)):
+            if not np.where(code.tree.present, code.share_of(frozenset([text])), 0.0).any():
+                levels = isinstance(code, CategoricalCode)
+                known = f"its levels are {_some(code.levels)}" if levels else f"it is {code.told_range()}"
+                raise ValueError(f"given: {code.label} does not have the value {text!r}; {known}")
+        return texts
     if not isinstance(code, (GridCode, ContinuousCode)):
         raise ValueError(
             f"given: column {label!r} is {code.kind}; a range goes with numbers and dates only: give a set of levels"

@@ -43,6 +43,9 @@ _BLOCK = 1 << 20, 1 << 24  # bytes
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 _MOST_CONTROL = 0.05  # share of such bytes in a text
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_SEPARATOR_LINE = re.compile(
+    rb'(?:\xef\xbb\xbf)?"?sep=([\t;,| ])"?\r?\n'
+)  # what some spreadsheets write above the names
 _UNNAMED = re.compile(r"|Unnamed: \d+")  # what pandas writes, or reads, for an index without a name
 
 
@@ -56,6 +59,9 @@ class CSVSource:
     def __init__(self, name: str, stream: BinaryIO, *, header: bool | None, delimiter: str | None = None) -> None:
         self._name = name
         self._stream = _Stream(name, stream)
+        if found := _SEPARATOR_LINE.match(self._stream.peek(16)):
+            delimiter = found[1].decode()
+            self._stream.skip(found.end())
         records = self._first_records(delimiter)
         first, rows = records.cells[0], records.cells[1:]
         self.delimiter = records.delimiter
@@ -143,8 +149,8 @@ class CSVSource:
             others = "another cell" if mixed.n_others == 2 else f"{mixed.n_others - 1:,} other cells"
             what = f"holds numbers, but {first} and {others} are none"
         self.notes.append(
-            f"{self._name}: {self._label(j)} {what}; it is read as strings (categorical): mend these cells or leave them empty if it "
-            "should be numbers"
+            f"{self._name}: {self._label(j)} {what}; it is read as strings (categorical), as --column {self._name_of(j)}=categorical "
+            "would say: mend these cells or leave them empty if it should be numbers"
         )
 
     def _blocks(self, columns: Sequence[int]) -> Iterator[tuple[pa.RecordBatch, int]]:
@@ -228,7 +234,11 @@ class CSVSource:
         counts = Counter(names)
         if len(counts) < len(names):
             twice = next(name for name in names if counts[name] > 1)
-            raise TableFileError(f"{self._name}: two columns are called {twice!r}")
+            what = f"two columns are called {twice!r}" if twice else "two columns have no name"
+            raise TableFileError(f"{self._name}: {what}; name them in the first line")
+
+    def _name_of(self, j: int) -> str:
+        return str(j) if self.names is None else self.names[j]
 
     def _label(self, j: int) -> str:
         return f"column {j}" if self.names is None else f"column {j} ({self.names[j]!r})"

@@ -45,7 +45,7 @@ class NotANumberError(Exception):
 
 @dataclass(frozen=True)
 class Mixed:
-    """A column with numbers in most of its cells, but not in all: the first other one, and how many there are.
+    """A column with numbers in at least half of its cells, but not in all: the first other one, and how many there are.
 
     If ``comma`` is a cell, the column has decimal points and decimal commas.
     """
@@ -141,7 +141,7 @@ def detected(pieces: Sequence[pa.Array], delimiter: str) -> Detected:
         if contradicting is not None:
             comma = pc.index(pc.match_substring_regex(words, _DECIMAL_COMMA), True).as_py()
             mixed = Mixed(error.row, error.cell, n_others, cells[comma].as_py())
-        elif 2 * n_others < n_there:
+        elif 2 * n_others <= n_there:
             mixed = Mixed(error.row, error.cell, n_others)
         return Detected(as_strings(cells), mixed=mixed)
 

@@ -38,7 +38,7 @@ __all__ = [
 
 _BATCH_VALUES = 4_000_000
 _PATIENCE = 2.0  # seconds without a bar
-_ROW = re.compile(r"\((?:Input X contains NaN, )?row (\d+), counted from 0\)")
+_ROW = re.compile(r"\((?:Input X contains (?:NaN|infinity), )?row (\d+), counted from 0\)")
 
 
 def open_model(path: str, n_jobs: int, data: str | None = None) -> Density:
@@ -202,7 +202,7 @@ def about(table: TableFile, rows: InputRows | None = None) -> Iterator[None]:
         raise  # it names its file
     except ValueError as error:
         start = rows.start if rows else 0
-        text = _ROW.sub(lambda found: f"in {table.row(start + int(found[1]))}", str(error))
+        text = _ROW.sub(lambda found: f"in {table.row(start + int(found[1]))}", str(error).removeprefix("given: "))
         raise TableFileError(f"{table.name}: {text}") from error
 
 
