@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-__all__ = ["AS_DIGITS", "Column", "arrow_type", "as_column", "plain_array", "whole_numbers"]
+__all__ = ["AS_DIGITS", "Column", "arrow_type", "as_column", "of_arrow", "plain_array", "whole_numbers"]
 
 AS_DIGITS = {
     b"lbarn": b"whole numbers without a point"
