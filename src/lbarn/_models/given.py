@@ -57,6 +57,8 @@ class Evidence:
         values = {}
         for j, column in columns.items():
             code = book.codes[j]
+            if column.missing.all():  # a column that is not there is of no type
+                column = code.plain.blank(n_rows)
             found, log_p = code.encode(column)
             cells[:, j] = np.where(column.missing, UNKNOWN, found)
             inside += np.where(column.missing, 0.0, log_p)
