@@ -654,6 +654,58 @@ def test_hostile_names_and_levels_do_not_steer_the_terminal(hostile: Path, tmp_p
         assert "Traceback" not in shown
 
 
+def test_hostile_names_and_levels_are_text_on_pages(hostile: Path, tmp_path: Path) -> None:
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    made, report, page = tmp_path / "made.csv", tmp_path / "report.html", tmp_path / "compare.html"
+    run("sample", hostile / "h.lbarn", "-n", "60", "-o", made, "--random-state", "0")
+    title = "</title><script>alert(2)</script>"
+    run("report", hostile / "h.lbarn", "--data", hostile / "h.csv", "-o", report, "--title", title)
+    run("compare", hostile / "h.csv", made, "-o", page, "--title", title)
+    for path in (report, page):
+        text = path.read_text(encoding="utf-8")
+        assert "&lt;script&gt;" in text
+        assert "<script" not in text
+        assert not any(harm in text for harm in ("\x1b", "\x9b", "\u202e"))
+        assert "\N{GRINNING FACE}" in text
+
+
+def test_hostile_levels_are_quoted_in_predictions_and_filled_cells(hostile: Path) -> None:
+    model, data = hostile / "h.lbarn", hostile / "h.csv"
+    name = 'say "hi", you'
+    levels = read_back(run("predict", model, data, "--column", name, "--levels").stdout)
+    assert set(levels[0]) == {f"{name}={level}" for level in HOSTILE[name]}
+    found = read_back(run("predict", model, data, "--column", "=1+1").stdout)
+    assert {row["=1+1"] for row in found} <= set(HOSTILE["=1+1"])
+    rows = read_back(data.read_bytes())
+    rows[0]["=1+1"] = rows[1][name] = ""
+    filled = read_back(run("impute", model, "-", stdin=text_of(rows)).stdout)
+    assert filled[2:] == rows[2:]
+    assert filled[0]["=1+1"] in HOSTILE["=1+1"]
+    assert filled[1][name] in HOSTILE[name]
+
+
+COMBINED: dict[tuple[str, ...], Any] = {
+    ("age=18..18", "retired=false", "sex=Female"): lambda row: (row["age"], row["retired"]) == ("18", "False"),
+    ("age=61..", "retired=true", "since=2017-01-01..2017-12-31"): lambda row: int(row["age"]) > 60,
+    ("age=20..25", "retired=true"): lambda row: 20 <= int(row["age"]) <= 25 and row["retired"] == "True",
+    ("hours=45..50", "member=0", "sex=Female"): lambda row: row["member"] == "0" and 45 <= float(row["hours"]) <= 50,
+    ("sex=Male", "age=40", "hours=41.5", "education=?|Masters", "member=1", "retired=false"): lambda row: (
+        row["age"] == "40" and row["hours"] == "41.5" and row["education"] in ("?", "Masters")
+    ),
+}
+
+
+@pytest.mark.parametrize("conditions", COMBINED, ids=" ".join)
+def test_as_many_rows_as_asked_meet_all_conditions_however_unlikely(conditions: tuple[str, ...], folder: Path) -> None:
+    """Also those that contradict what the model has learned."""
+    options = [word for condition in conditions for word in ("--given", condition)]
+    found = read_back(run("sample", folder / "people.lbarn", "-n", "137", *options).stdout)
+    assert len(found) == 137
+    assert all(map(COMBINED[conditions], found))
+    assert all(row["sex"] == "Female" for row in found) or "sex=Female" not in conditions
+
+
 def test_memory_does_not_grow_with_a_file_of_any_table(folder: Path, tmp_path: Path) -> None:
     header, *rest = text_of(people(7, 2000), MODELLED).split(b"\n", 1)
     small, big, out = tmp_path / "small.csv", tmp_path / "big.csv", tmp_path / "out.csv"

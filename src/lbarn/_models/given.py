@@ -196,8 +196,9 @@ def _condition(code: ColumnCode, value: slice | AbstractSet[Any], label: Any) ->
         texts = frozenset(_listed(list(value), code.label).texts().to_pylist())
         for text in sorted(map(str, texts)):
             if not np.where(code.tree.present, code.share_of(frozenset([text])), 0.0).any():
-                levels = isinstance(code, CategoricalCode)
-                known = f"its levels are {_some(code.levels)}" if levels else f"it is {code.told_range()}"
+                known = f"it is {code.told_range()}"
+                if isinstance(code, CategoricalCode):
+                    known = f"its levels are {_some(code.levels)}"
                 raise ValueError(f"given: {code.label} does not have the value {text!r}; {known}")
         return texts
     if not isinstance(code, (GridCode, ContinuousCode)):

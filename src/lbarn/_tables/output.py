@@ -160,10 +160,10 @@ def _cells(column: Any, delimiter: str, shown: Callable[[str], str] | None, as_d
     kind = column.type
     if pa.types.is_floating(kind):
         values = column.to_numpy(zero_copy_only=False)  # NumPy writes no more digits than the type has
-        written = map(repr, values.tolist()) if kind == pa.float64() else map(str, values)
+        written = list(map(repr, values.tolist()) if kind == pa.float64() else map(str, values))
         if as_digits:
-            written = (text.removesuffix(".0") for text in written)
-        return pa.array(list(written), pa.string(), mask=np.isnan(values))
+            written = [text.removesuffix(".0") for text in written]
+        return pa.array(written, pa.string(), mask=np.isnan(values))
     if pa.types.is_boolean(kind):
         return pc.if_else(column, "True", "False")
     texts = column.cast(pa.string())
