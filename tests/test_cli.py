@@ -673,7 +673,7 @@ def test_a_compressed_file_comes_back_byte_for_byte(folder: Folder) -> None:
     packed, back = folder["test.lbz"], folder["back.csv"]
     told = json.loads(run("compress", folder.model, folder["test.csv"], "-o", packed, "--json", *PLAINLY).stdout)
     assert told == {"rows": 60, "bytes": packed.stat().st_size, "bits_per_row": 8 * packed.stat().st_size / 60}
-    run("decompress", folder.model, packed, "-o", back)
+    run("decompress", folder.model, packed, "-o", back, "--max-rows", "1000")
     assert back.read_bytes() == folder["test.csv"].read_bytes()
 
 
