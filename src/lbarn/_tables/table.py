@@ -359,7 +359,8 @@ def _frame_format(frame: nw.DataFrame[Any]) -> TableFormat:
         schema = frame.to_native().schema
         as_digits = tuple(j for j, own in enumerate(schema) if (own.metadata or {}).items() >= AS_DIGITS.items())
         if schema.metadata == UNNAMED:
-            return TableFormat("pyarrow", None, ("uint8",), as_digits)
+            is_bits = all(kind == pa.bool_() for kind in schema.types)
+            return TableFormat() if is_bits else TableFormat("pyarrow", None, ("uint8",), as_digits)
     names = {"modin": "pandas", "cudf": "pandas"}
     library = frame.implementation.name.lower()
     columns: list[Any] = frame.columns  # pandas has labels that are not strings
