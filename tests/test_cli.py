@@ -63,12 +63,10 @@ def refused(*args: object, **options: Any) -> str:
     """The one line that says why."""
     done = run(*args, code=2, **options)
     assert done.stdout == b""
-    # What the columns are is told before the work begins, and notes are about how files were read.
-    *before, last = done.stderr.decode().splitlines()
-    told = [line for line in before if not line.startswith("lbarn: note: ")]
-    assert not any(line.startswith("lbarn: ") for line in told) if args[0] == "fit" else told == []
-    assert last.startswith("lbarn: ")
-    return last
+    lines = done.stderr.decode().splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("lbarn: ")
+    return lines[0]
 
 
 def csv(X: Any, names: tuple[str, ...] | None = NAMES) -> bytes:
@@ -336,9 +334,9 @@ def test_a_wrong_value_is_said_of_the_file_that_it_is_in(folder: Folder) -> None
     wrong[7, 3] = 5
     folder["wrong.csv"].write_bytes(csv(wrong))
     where = "column 3 ('item 3') holds 5 in row 7 (counted from 0, without the header)"
-    folder["text.csv"].write_bytes(folder["wrong.csv"].read_bytes().replace(b"5", b"five"))
+    folder["text.csv"].write_bytes(folder["wrong.csv"].read_bytes().replace(b",5,", b",five,"))
     line = refused("fit", folder["train.csv"], "--valid", folder["text.csv"], "-o", folder["x.lbarn"])
-    assert line.startswith(f"lbarn: {folder['text.csv']}: has no column 'item 5', which ")  # its names are changed too
+    assert line.startswith(f"lbarn: {folder['text.csv']}: {where.replace('5', repr('five'), 1)}")
     big = np.tile(folder.test, (500, 1))
     big[20_007, 3] = 5
     folder["wrong.csv"].write_bytes(csv(big))
@@ -385,8 +383,7 @@ def test_ctrl_c_is_one_line_and_130(tmp_path: Path) -> None:
         _, said = process.communicate(timeout=DEADLINE)
     finally:
         process.kill()
-    assert process.returncode == 130
-    assert said.splitlines()[-1] == b"lbarn: interrupted"
+    assert (process.returncode, said) == (130, b"lbarn: interrupted\n")
     assert not (tmp_path / "model.lbarn").exists()
 
 
@@ -675,7 +672,7 @@ def test_a_compressed_file_comes_back_byte_for_byte(folder: Folder) -> None:
     packed, back = folder["test.lbz"], folder["back.csv"]
     told = json.loads(run("compress", folder.model, folder["test.csv"], "-o", packed, "--json", *PLAINLY).stdout)
     assert told == {"rows": 60, "bytes": packed.stat().st_size, "bits_per_row": 8 * packed.stat().st_size / 60}
-    run("decompress", folder.model, packed, "-o", back)
+    run("decompress", folder.model, packed, "-o", back, "--max-rows", "1000")
     assert back.read_bytes() == folder["test.csv"].read_bytes()
 
 
@@ -1093,14 +1090,10 @@ def test_every_option_of_every_command_has_been_run() -> None:
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     if not commands.keys() <= RUN_WELL.keys():
         pytest.skip("only some of the tests of this file were run")
-    others = ("test_cli_tables.py", "test_explorer.py")  # which may be run by another process
-    elsewhere = "".join(Path(__file__).with_name(name).read_text() for name in others)
     left = [
         f"{name} {parameter.opts[0]}"
         for name, command in commands.items()
         for parameter in command.params
-        if parameter.opts[0][0] == "-"
-        and RUN_WELL[name].isdisjoint([*parameter.opts, *parameter.secondary_opts])
-        and not any(f'"{option}"' in elsewhere for option in [*parameter.opts, *parameter.secondary_opts])
+        if parameter.opts[0][0] == "-" and RUN_WELL[name].isdisjoint([*parameter.opts, *parameter.secondary_opts])
     ]
     assert left == []

@@ -183,6 +183,10 @@ def test_rows_of_a_file_are_continued_with_conditions_besides(folder: Path) -> N
         ("age=", "says no value"),
         ("age", "is not like NAME=VALUE"),
         ("member=2", "member=2 has probability 0"),
+        ("age=200", "column 3 ('age') is 18 to 70; 200 has probability 0"),
+        ("age=40|200", "column 3 ('age') does not have the value '200'; it is 18 to 70"),
+        ("hours=-5", "-5 has probability 0"),
+        ("since=1999-01-01", "1999-01-01 has probability 0"),
         ("since=soon", "'soon' is no date"),
         ("name=n1", "column 'name' was left out of the model (every value is another string)"),
     ],
@@ -190,6 +194,22 @@ def test_rows_of_a_file_are_continued_with_conditions_besides(folder: Path) -> N
 def test_a_condition_that_cannot_be_is_refused(condition: str, why: str, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "x.csv"
     assert why in refused("sample", folder / "people.lbarn", "--given", condition, "-o", out)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("known", "why"),
+    [
+        ("sexx\nFemale\n", "has no column 'sex', 'age', 'hours', 'education', 'since' and 2 more, which the model has; it has 'sexx'"),
+        ("sex\nFemale\nOther\n", "column 2 ('sex') has no level 'Other'; its levels are 'Female', 'Male'"),
+        ("age\n40\n200\n", "column 3 ('age') is 18 to 70; 200 has probability 0"),
+        ("age\n40\nold\n", "column 0 ('age') holds 'old' in row 1 (counted from 0, without the header), which is not a number"),
+    ],
+)  # fmt: skip
+def test_a_file_of_conditions_that_cannot_be_is_refused(known: str, why: str, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "x.csv"
+    line = refused("sample", folder / "people.lbarn", "--given-file", "-", "-o", out, stdin=known.encode())
+    assert line.startswith(f"lbarn: standard input: {why}")
     assert not out.exists()
 
 
@@ -215,6 +235,67 @@ def test_gaps_are_filled_and_everything_else_stays(folder: Path) -> None:
     draws = read_back(run("impute", folder / "people.lbarn", "-", "--n-draws", "2", stdin=data).stdout)
     assert len(draws) == 80
     assert draws[0]["hours"] == draws[1]["hours"] == str(rows[0]["hours"])
+
+
+def test_columns_that_the_model_does_not_have_stay_where_and_as_they_are(folder: Path, tmp_path: Path) -> None:
+    rows = [{**row, "city": city} for row, city in zip(people(2, 4), ["NA", " =x ", "?", ""])]
+    rows[1]["sex"] = rows[2]["name"] = ""
+    columns = ["city", "name", *MODELLED[::-1]]
+    done = run("impute", folder / "people.lbarn", "-", "--output", "mode", stdin=text_of(rows, columns))
+    assert b"left out" not in done.stderr
+    filled = read_back(done.stdout)
+    assert list(filled[0]) == columns
+    assert [row["city"] for row in filled] == ["NA", " =x ", "?", ""]
+    assert [row["name"] for row in filled] == [row["name"] for row in rows]
+    assert filled[1]["sex"] in ("Female", "Male")
+    draws = read_back(
+        run("impute", folder / "people.lbarn", "-", "--n-draws", "2", stdin=text_of(rows, columns)).stdout
+    )
+    assert [row["city"] for row in draws] == ["NA", "NA", " =x ", " =x ", "?", "?", "", ""]
+    bits = np.random.default_rng(0).integers(0, 2, (60, 3)).astype(float)
+    np.save(tmp_path / "bits.npy", bits)
+    run("fit", tmp_path / "bits.npy", "-o", tmp_path / "bits.lbarn", "--max-iter", "2", "--column", "1=drop")
+    bits[0], bits[1, 2] = np.nan, np.nan
+    np.save(tmp_path / "holes.npy", bits)
+    run("impute", tmp_path / "bits.lbarn", tmp_path / "holes.npy", "-o", tmp_path / "filled.npy")
+    whole = np.load(tmp_path / "filled.npy")
+    assert np.isnan(whole).sum() == np.isnan(whole[0, 1]) == 1
+    np.testing.assert_array_equal(whole[2:], bits[2:])
+
+
+NUMBERS = [["198", "262", "7"], ["44", "", "68"], ["22", "30.5", "0.25", "-7"], ["1.0", "2.0", "4.5"], ["0.5", "1.5"]]
+
+
+@pytest.mark.parametrize("names", ["a,b,c,d,e\n", ""], ids=["named", "numbered"])
+@pytest.mark.parametrize("options", [(), ("--column", "{}=continuous")], ids=["detected", "said"])
+def test_numbers_come_back_as_they_were_written(names: str, options: tuple[str, ...], tmp_path: Path) -> None:
+    text = names + lines(*NUMBERS)
+    fitted(text.encode(), tmp_path / "a.csv", *(option.format("c" if names else "2") for option in options))
+    model, packed, back = tmp_path / "a.lbarn", tmp_path / "x.lbz", tmp_path / "back.csv"
+    run("compress", model, tmp_path / "a.csv", "-o", packed)
+    run("decompress", model, packed, "-o", back)
+    assert back.read_text() == text
+    drawn = run("sample", model, "-n", "50", "--random-state", "0").stdout.decode()
+    for row in drawn.splitlines()[bool(names) :]:
+        whole, gaps, mixed, floats, _ = row.split(",")
+        assert whole.isdecimal()
+        assert gaps == "" or gaps.isdecimal()
+        assert not mixed.endswith(".0")
+        assert "." in floats
+    run("sample", model, "-n", "5", "-o", tmp_path / "new.parquet")
+    drawn_types = parquet.read_schema(tmp_path / "new.parquet")
+    assert drawn_types.types == [pa.int64(), pa.int64(), pa.float64(), pa.float64(), pa.float64()]
+    assert drawn_types.field(2).metadata in (None, {}) or b"lbarn" not in drawn_types.field(2).metadata
+
+
+def test_compressed_data_of_more_rows_than_wanted_is_refused(folder: Path, tmp_path: Path) -> None:
+    packed, out = tmp_path / "x.lbz", tmp_path / "x.csv"
+    run("compress", folder / "people.lbarn", folder / "others.csv", "-o", packed)
+    line = refused("decompress", folder / "people.lbarn", packed, "--max-rows", "79", "-o", out)
+    assert line == f"lbarn: {packed}: the compressed data claims to hold 80 rows, more than --max-rows 79"
+    assert not out.exists()
+    run("decompress", folder / "people.lbarn", packed, "--max-rows", "80", "-o", out)
+    assert len(read_back(out.read_bytes())) == 80
 
 
 def test_predictions_are_those_of_the_library_and_need_no_such_column(folder: Path) -> None:
@@ -261,12 +342,13 @@ def test_plain_csv_comes_back_byte_for_byte_whatever_is_in_it(folder: Path, tmp_
 
 def test_strange_rows_come_with_reasons_in_words(folder: Path) -> None:
     rows = people(4, 50)
-    rows[17] |= {"hours": 41.0, "member": 0}
-    done = run("anomalies", folder / "people.lbarn", "-", "-n", "10", stdin=text_of(rows))
-    assert "row 17 " in done.stdout.decode()
+    rows[17] |= {"age": 25, "hours": 41.0, "member": 0, "retired": "True"}
+    done = run("anomalies", folder / "people.lbarn", "-", "-n", "1", stdin=text_of(rows))
+    assert done.stdout.decode().startswith("row 17 ")
     assert "member is 0; expected 1" in done.stdout.decode()
-    told = json.loads(run("anomalies", folder / "people.lbarn", "-", "-n", "10", "--json", stdin=text_of(rows)).stdout)
-    assert any(own["bits"][0]["column"] == "member" for own in told)
+    assert "retired is True; expected False" in done.stdout.decode()
+    told = json.loads(run("anomalies", folder / "people.lbarn", "-", "-n", "1", "--json", stdin=text_of(rows)).stdout)
+    assert {told[0]["bits"][k]["column"] for k in range(2)} == {"member", "retired"}
 
 
 def test_inspect_shows_the_columns_and_one_of_them(folder: Path) -> None:
@@ -343,11 +425,83 @@ def test_a_mixed_column_is_told_and_can_be_meant(tmp_path: Path) -> None:
     found, said = fitted(text, tmp_path / "a.csv")
     assert found["x"].kind == "categorical"
     assert "column 0 ('x') holds numbers, but 'abc' in row 2 (counted from 0, without the header) is none" in said
+    assert "it is read as strings (categorical), as --column x=categorical would say" in said
     assert "leave them empty if it should be numbers" in said
+    assert said.count("note: ") == 1
+    found, said = fitted(b"x,y\n12,1\nn/a,2\nabc,3\n", tmp_path / "b.csv")
+    assert found["x"].levels == ("12", "abc", "n/a")
+    assert "'abc' in row 2 (counted from 0, without the header) is none" in said
     _, said = fitted(text, tmp_path / "a.csv", "--column", "x=categorical")
     assert "holds numbers" not in said
     line = refused("fit", tmp_path / "a.csv", "-o", tmp_path / "x.lbarn", "--column", "x=continuous")
     assert "holds 'abc' in row 2 (counted from 0, without the header), which is not a number" in line
+
+
+ROWS = lines(["12", "13", "14"], ["a", "b"], ["1", "2", "3", "4", "5"])
+GOOD = f"x,y,z\n{ROWS}"
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    {
+        "empty": (b"", "is empty"),
+        "blank": (b"\n \n\n", "is empty"),
+        "header alone": (b"x,y,z\n", "has a header, but no rows"),
+        "utf-16": (GOOD.encode("utf-16"), "is UTF-16 text; save it as UTF-8"),
+        "not text": (bytes(range(256)), "is not text; the ending of a file's name tells its format"),
+        "short line": (
+            f"x,y,z\n12,a,1\n13,b\n{ROWS}".encode(),
+            "row 1 (counted from 0, without the header) has 2 cells, not 3 as the first line",
+        ),
+        "long line": (
+            f"x,y,z\n12,a,1,9\n{ROWS}".encode(),
+            "row 0 (counted from 0, without the header) has 4 cells, not 3 as the first line",
+        ),
+        "open quote": (
+            f'x,y,z\n"12,a,1\n{ROWS}'.encode(),
+            "is not CSV (a quote is opened and never closed, or a line is endless)",
+        ),
+        "same name": (f"x,y,x\n{ROWS}".encode(), "two columns are called 'x'; name them in the first line"),
+        "no names": (f"x,,\n{ROWS}".encode(), "two columns have no name; name them in the first line"),
+        "infinite": (
+            GOOD.replace("13,", "inf,", 1).encode(),
+            "column 0 ('x') holds inf in row 1 (counted from 0, without the header); use a finite number",
+        ),
+        "one row": (b"x,y,z\n12,a,1\n", "--validation-fraction 0.2 of 1 sample(s) leaves 0 to validate on"),
+    }.values(),
+    ids=lambda value: None if isinstance(value, bytes) else value[:20],
+)
+def test_a_file_that_cannot_be_read_is_one_line(content: bytes, why: str, tmp_path: Path) -> None:
+    data, out = tmp_path / "a.csv", tmp_path / "x.lbarn"
+    data.write_bytes(content)
+    assert refused("fit", data, "-o", out).startswith(f"lbarn: {data}: {why}")
+    assert not out.exists()
+
+
+def test_byte_order_marks_line_ends_and_separator_lines_are_no_part_of_names(tmp_path: Path) -> None:
+    expected = {"x": "12 to 14", "y": "a, b", "z": "1 to 5"}
+    semicolons = GOOD.replace(",", ";")
+    for text in (
+        GOOD.encode("utf-8-sig"),
+        GOOD.replace("\n", "\r\n").encode("utf-8-sig"),
+        GOOD.replace("\n", "\r").encode(),
+        f"sep=;\r\n{semicolons}".encode(),
+        semicolons.encode("utf-8-sig"),
+        GOOD.replace(",", "\t").encode(),
+        GOOD.replace(",", '","').replace("\n", '"\n"').join('""').removesuffix('"').encode(),
+    ):
+        found, said = fitted(text, tmp_path / "a.csv")
+        assert {name: own.values for name, own in found.items()} == expected, text[:20]
+        assert "note" not in said
+
+
+def test_thousands_of_columns_are_read_and_another_file_of_them_is_checked(tmp_path: Path) -> None:
+    names = [f"c{j}" for j in range(2000)]
+    text = "\n".join([",".join(names), *(",".join(str((i * j) % 2) for j in range(2000)) for i in range(20)), ""])
+    found, _ = fitted(text.encode(), tmp_path / "wide.csv", "--max-leaf-nodes", "2")
+    assert len(found) == 2000
+    line = refused("score", tmp_path / "wide.lbarn", "-", stdin=text.replace("c7,", "seven,", 1).encode())
+    assert line.endswith("has no column 'c7', which the model has; it has 'seven', which the model does not have")
 
 
 def test_words_for_missing_are_missing_among_numbers_and_levels_among_strings(tmp_path: Path) -> None:
@@ -498,6 +652,58 @@ def test_hostile_names_and_levels_do_not_steer_the_terminal(hostile: Path, tmp_p
         for harm in ("\x1b[2J", "\x1b[31mred", "\x1b[3J", "\x9b1m", "\u202e"):
             assert harm not in shown, command
         assert "Traceback" not in shown
+
+
+def test_hostile_names_and_levels_are_text_on_pages(hostile: Path, tmp_path: Path) -> None:
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    made, report, page = tmp_path / "made.csv", tmp_path / "report.html", tmp_path / "compare.html"
+    run("sample", hostile / "h.lbarn", "-n", "60", "-o", made, "--random-state", "0")
+    title = "</title><script>alert(2)</script>"
+    run("report", hostile / "h.lbarn", "--data", hostile / "h.csv", "-o", report, "--title", title)
+    run("compare", hostile / "h.csv", made, "-o", page, "--title", title)
+    for path in (report, page):
+        text = path.read_text(encoding="utf-8")
+        assert "&lt;script&gt;" in text
+        assert "<script" not in text
+        assert not any(harm in text for harm in ("\x1b", "\x9b", "\u202e"))
+        assert "\N{GRINNING FACE}" in text
+
+
+def test_hostile_levels_are_quoted_in_predictions_and_filled_cells(hostile: Path) -> None:
+    model, data = hostile / "h.lbarn", hostile / "h.csv"
+    name = 'say "hi", you'
+    levels = read_back(run("predict", model, data, "--column", name, "--levels").stdout)
+    assert set(levels[0]) == {f"{name}={level}" for level in HOSTILE[name]}
+    found = read_back(run("predict", model, data, "--column", "=1+1").stdout)
+    assert {row["=1+1"] for row in found} <= set(HOSTILE["=1+1"])
+    rows = read_back(data.read_bytes())
+    rows[0]["=1+1"] = rows[1][name] = ""
+    filled = read_back(run("impute", model, "-", stdin=text_of(rows)).stdout)
+    assert filled[2:] == rows[2:]
+    assert filled[0]["=1+1"] in HOSTILE["=1+1"]
+    assert filled[1][name] in HOSTILE[name]
+
+
+COMBINED: dict[tuple[str, ...], Any] = {
+    ("age=18..18", "retired=false", "sex=Female"): lambda row: (row["age"], row["retired"]) == ("18", "False"),
+    ("age=61..", "retired=true", "since=2017-01-01..2017-12-31"): lambda row: int(row["age"]) > 60,
+    ("age=20..25", "retired=true"): lambda row: 20 <= int(row["age"]) <= 25 and row["retired"] == "True",
+    ("hours=45..50", "member=0", "sex=Female"): lambda row: row["member"] == "0" and 45 <= float(row["hours"]) <= 50,
+    ("sex=Male", "age=40", "hours=41.5", "education=?|Masters", "member=1", "retired=false"): lambda row: (
+        row["age"] == "40" and row["hours"] == "41.5" and row["education"] in ("?", "Masters")
+    ),
+}
+
+
+@pytest.mark.parametrize("conditions", COMBINED, ids=" ".join)
+def test_as_many_rows_as_asked_meet_all_conditions_however_unlikely(conditions: tuple[str, ...], folder: Path) -> None:
+    """Also those that contradict what the model has learned."""
+    options = [word for condition in conditions for word in ("--given", condition)]
+    found = read_back(run("sample", folder / "people.lbarn", "-n", "137", *options).stdout)
+    assert len(found) == 137
+    assert all(map(COMBINED[conditions], found))
+    assert all(row["sex"] == "Female" for row in found) or "sex=Female" not in conditions
 
 
 def test_memory_does_not_grow_with_a_file_of_any_table(folder: Path, tmp_path: Path) -> None:

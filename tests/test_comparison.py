@@ -263,6 +263,7 @@ def test_empty_cells_count_as_a_level_of_pairs_and_not_in_shapes() -> None:
         (["12/31/2024", "01/02/2024", None], "datetime"),
         (["31/12/2024", "01/02/2024", None], "datetime"),
         (["x", "2024-02-29", None], "category"),
+        (["07030", "10001", None], "category"),
         (["1e400", "5", None], "number"),
     ],
 )

@@ -19,6 +19,11 @@ def test_runs_and_says_where_the_report_is(tmp_path: Path, capsys: pytest.Captur
     scores = demo.run(tmp_path / "demo", max_iter=20)
     page = tmp_path / "demo" / "report.html"
     assert "<title>Handwritten digits</title>" in page.read_text(encoding="utf-8")
-    assert page.as_uri() in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert page.as_uri() in shown
+    assert "grape                 categorical" in shown
+    assert scores["independent columns"] < scores["LBARN of wines"]
+    assert lbarn.load(tmp_path / "demo" / "wines.lbarn").columns_["grape"].kind == "categorical"
+    assert (tmp_path / "demo" / "wines.csv").read_text().startswith("grape,alcohol,")
     assert scores["independent bits"] < scores["single trees"]
     assert lbarn.load(tmp_path / "demo" / "digits.lbarn").n_features_in_ == 64

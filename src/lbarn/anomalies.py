@@ -5,21 +5,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lbarn._models.density import Density, check_counts
 from lbarn._models.outliers import LBARNOutlierDetector
 from lbarn._models.predicted import ConditionalDistribution
+from lbarn._models.wording import Expectation, in_words, percent
 from lbarn._tables.coded import CodedTable
-from lbarn._tables.codes import ContinuousCode, GridCode
+from lbarn._tables.codes import GridCode
 from lbarn._tables.table import read_like
 
 __all__ = ["Anomaly", "LBARNOutlierDetector", "SurprisingBit", "explain"]
-
-_CENTRAL = (0.05, 0.95)  # between which a number is expected
-_LIKELY = 0.9  # levels are named until they have this much of the mass
-_MOST_LEVELS = 3
-_WORTH_NAMING = 0.1  # probability of a level
 
 
 class SurprisingBit(NamedTuple):
@@ -36,7 +31,7 @@ class SurprisingBit(NamedTuple):
     @property
     def reason(self) -> str:
         """All of it in words."""
-        return f"{self.column} is {_told(self.value)}; expected {self.expected}"
+        return f"{self.column} is {in_words(self.value)}; expected {self.expected}"
 
 
 class Anomaly(NamedTuple):
@@ -102,7 +97,7 @@ class _Bits:
         rate = None if self._base_rates is None else float(self._base_rates[j])
         share = rate if rate is None or value else 1 - rate
         p = float(np.exp(-nats))
-        expected = f"{value if p >= 0.5 else 1 - value} ({_percent(max(p, 1 - p))})"
+        expected = f"{value if p >= 0.5 else 1 - value} ({percent(max(p, 1 - p))})"
         return SurprisingBit(self.names[j], value, nats, p, share, expected, nats)
 
 
@@ -116,12 +111,10 @@ class _Values(_Bits):
         self._columns = list(table.columns())
         self._values = [code.shown(column) for code, column in zip(book.codes, self._columns)]
         self._inside = [code.encode(column)[1] for code, column in zip(book.codes, self._columns)]
-        self._likeliest: dict[int, tuple[list[list[Any]], NDArray[np.float64]]] = {}
-        self._intervals: dict[int, tuple[list[Any], list[Any], NDArray[np.bool_]]] = {}
         self._predicted = model.distribution.predictions(self.cells)
-        self._given = [
-            ConditionalDistribution(code, cells, model.table_format_, int(number))
-            for code, cells, number in zip(book.codes, self._predicted, book.taken)
+        self._expectations = [
+            Expectation(code, ConditionalDistribution(code, cells, model.table_format_, int(number)), column)
+            for code, cells, number, column in zip(book.codes, self._predicted, book.taken, self._columns)
         ]
         typical = [
             np.sum(p * (code.entropy_inside - np.log(np.maximum(p, 1e-300))), axis=1)
@@ -155,68 +148,7 @@ class _Values(_Bits):
         if code.missing:
             empty = float(self._predicted[j][i, 0])
             if value is None:
-                return f"a value ({_percent(1 - empty)})"
+                return f"a value ({percent(1 - empty)})"
             if empty > 0.5:
-                return f"nothing ({_percent(empty)})"
-        if value is None or not isinstance(code, (GridCode, ContinuousCode)):
-            return _listed(self._likely(i, j))
-        low, high, within = self._interval(j)
-        likely = self._likely(i, j)
-        if within[i] and isinstance(code, GridCode) and likely and likely[0][1] >= _WORTH_NAMING:
-            return _listed(likely)
-        ends = _range(low[i], high[i], exact=isinstance(code, GridCode))
-        return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
-
-    def _interval(self, j: int) -> tuple[list[Any], list[Any], NDArray[np.bool_]]:
-        """Where numbers are expected, and whether they are there."""
-        if j not in self._intervals:
-            code, given = self._codes[j], self._given[j]
-            assert isinstance(code, (GridCode, ContinuousCode))
-            ends = [given.quantile_column(share) for share in _CENTRAL]
-            low, high = (code.number(end) for end in ends)
-            own = code.number(self._columns[j])
-            within = (low <= own) & (own <= high)
-            self._intervals[j] = code.shown(ends[0]), code.shown(ends[1]), within
-        return self._intervals[j]
-
-    def _likely(self, i: int, j: int) -> list[tuple[Any, float]]:
-        """Likely values and their probabilities, until they have most of the mass."""
-        if j not in self._likeliest:
-            columns, chances = self._given[j].likely(_MOST_LEVELS)
-            self._likeliest[j] = [self._codes[j].shown(column) for column in columns], chances
-        values, chances = self._likeliest[j]
-        found: list[tuple[Any, float]] = []
-        for value, p in zip(values, chances[i].tolist()):
-            if found and (p < _WORTH_NAMING or sum(q for _, q in found) >= _LIKELY):
-                break
-            found.append((value[i], p))
-        return found
-
-
-def _listed(likely: list[tuple[Any, float]]) -> str:
-    return ", ".join(f"{_told(value)} ({_percent(p)})" for value, p in likely)
-
-
-def _told(value: Any) -> str:
-    if value is None:
-        return "empty"
-    return f"{value:.6g}" if isinstance(value, float) and not float(value).is_integer() else _whole(value)
-
-
-def _whole(value: Any) -> str:
-    return f"{value:.0f}" if isinstance(value, float) and abs(value) < 1e15 else str(value)
-
-
-def _percent(p: float) -> str:
-    return f"{p:.1%}" if 0.0005 <= p < 0.9995 else f"{p:.3g}" if p < 0.5 else "all but certain"
-
-
-def _range(low: Any, high: Any, *, exact: bool) -> tuple[str, str]:
-    """Both ends of a range; without a grid, with as many digits as tell them apart."""
-    if exact or not isinstance(low, float):
-        return _told(low), _told(high)
-    size, width = max(abs(low), abs(high)), high - low
-    if not width > 0 or not 1e-5 < size < 1e15:
-        return f"{low:.6g}", f"{high:.6g}"
-    decimals = max(0, 2 - int(np.ceil(np.log10(width))))
-    return f"{low:.{decimals}f}", f"{high:.{decimals}f}"
+                return f"nothing ({percent(empty)})"
+        return self._expectations[j].words(i, is_there=value is not None)

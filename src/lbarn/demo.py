@@ -41,7 +41,7 @@ def run(folder: Path, max_iter: int = 1000) -> dict[str, float]:
     folder.mkdir(parents=True, exist_ok=True)
     X = (load_digits().data >= 8).astype(np.uint8)
     X_train, X_test = train_test_split(X, test_size=0.25, random_state=0)
-    console.print("A demonstration of about 15 seconds on two cores.")
+    console.print("A demonstration of about 20 seconds on two cores.")
     console.print(f"scikit-learn's digits, 8 x 8 pixels, black where at least 8 of 16: {len(X)} images ({simd_path()})")
 
     models = {

@@ -57,6 +57,8 @@ class Evidence:
         values = {}
         for j, column in columns.items():
             code = book.codes[j]
+            if column.missing.all():  # a column that is not there is of no type
+                column = code.plain.blank(n_rows)
             found, log_p = code.encode(column)
             cells[:, j] = np.where(column.missing, UNKNOWN, found)
             inside += np.where(column.missing, 0.0, log_p)
@@ -101,9 +103,14 @@ class Evidence:
         return own
 
     def check_levels(self) -> None:
-        """Refuse a level that the model does not know: nothing could be learned about it."""
+        """Refuse a level that the model does not know, or a number outside of its range: nothing could be learned about them."""
         for j, column in self.values.items():
             code = self.book.codes[j]
+            if isinstance(code, (GridCode, ContinuousCode)):
+                outside = ~code.tree.drawn[np.where(column.missing, 0, self.cells[:, j])] & ~column.missing
+                if outside.any():
+                    value = column.texts()[int(np.flatnonzero(outside)[0])].as_py()
+                    raise ValueError(f"given: {code.label} is {code.told_range()}; {value} has probability 0")
             if isinstance(code, CategoricalCode):
                 wrong = (code.level_codes(column) < 0) & ~column.missing
                 if wrong.any():
@@ -196,6 +203,12 @@ def _condition(code: ColumnCode, value: slice | AbstractSet[Any], label: Any) ->
             raise ValueError(
                 f"given: the set for column {label!r} holds an empty value; leave the column out for any value"
             )
+        for text, k in sorted(places.items()):
+            if not code.share_of(values.take(np.array([k])))[code.tree.present].any():
+                known = f"it is {code.told_range()}"
+                if isinstance(code, CategoricalCode):
+                    known = f"its levels are {_some(code.levels)}"
+                raise ValueError(f"given: {code.label} does not have the value {text!r}; {known}")
         return values.take(np.array([places[text] for text in sorted(places)]))
     if not isinstance(code, (GridCode, ContinuousCode)):
         raise ValueError(

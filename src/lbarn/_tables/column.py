@@ -14,7 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-__all__ = ["Column", "arrow_type", "as_column", "of_texts", "plain_array", "whole_numbers"]
+__all__ = ["AS_DIGITS", "Column", "arrow_type", "as_column", "of_arrow", "of_texts", "plain_array", "whole_numbers"]
+
+AS_DIGITS = {
+    b"lbarn": b"whole numbers without a point"
+}  # metadata of an Arrow column of floats that came as 22, not as 22.0
 
 
 @dataclass(frozen=True, eq=False)

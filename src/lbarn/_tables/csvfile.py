@@ -27,6 +27,7 @@ from lbarn._tables.texts import (
     as_times,
     compacted,
     detected,
+    wholes,
 )
 from lbarn.errors import TableFileError
 
@@ -42,6 +43,9 @@ _BLOCK = 1 << 20, 1 << 24  # bytes
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 _MOST_CONTROL = 0.05  # share of such bytes in a text
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_SEPARATOR_LINE = re.compile(
+    rb'(?:\xef\xbb\xbf)?"?sep=([\t;,| ])"?\r?\n'
+)  # what some spreadsheets write above the names
 _UNNAMED = re.compile(r"|Unnamed: \d+")  # what pandas writes, or reads, for an index without a name
 
 
@@ -55,6 +59,9 @@ class CSVSource:
     def __init__(self, name: str, stream: BinaryIO, *, header: bool | None, delimiter: str | None = None) -> None:
         self._name = name
         self._stream = _Stream(name, stream)
+        if found := _SEPARATOR_LINE.match(self._stream.peek(16)):
+            delimiter = found[1].decode()
+            self._stream.skip(found.end())
         records = self._first_records(delimiter)
         first, rows = records.cells[0], records.cells[1:]
         self.delimiter = records.delimiter
@@ -84,7 +91,8 @@ class CSVSource:
     def batches(self, columns: Sequence[int], sorts: Sequence[str | None]) -> Iterator[pa.RecordBatch]:
         """The rows, in order, of these columns, each named by its position.
 
-        A column of the sort "number" is uint8, int64 or float64, whatever will do for the batch; "string" or "time" is text.
+        A column of the sort "number" is uint8, int64 or float64, whatever will do for the batch; "string" or "time" is text, and so
+        is "cell", in which no word means that a value is missing.
         What has no sort (None) is numbers if it can be, and else text, in every batch.
         """
         for block, n_rows in self._blocks(columns):
@@ -94,10 +102,14 @@ class CSVSource:
     def read(self, columns: Sequence[int], sorts: Sequence[str | None]) -> list[Detected]:
         """All rows of these columns. What has no sort is found out from all of its cells."""
         pieces: list[list[pa.Array]] = [[] for _ in columns]
+        n_whole, n_digits = [0] * len(columns), [0] * len(columns)
         for block, n_rows in self._blocks(columns):
             for k, j in enumerate(columns):
                 cells = block.column(k)
                 pieces[k].append(compacted(cells) if sorts[k] is None else self._value(j, cells, sorts[k], n_rows))
+                if sorts[k] == "number":
+                    whole, digits = wholes(cells, pieces[k][-1], self.delimiter)
+                    n_whole[k], n_digits[k] = n_whole[k] + whole, n_digits[k] + digits
         found = []
         for k, j in enumerate(columns):
             own, pieces[k] = pieces[k], []
@@ -106,11 +118,13 @@ class CSVSource:
                 if (mixed := found[-1].mixed) is not None:
                     self._tell_mixed(j, mixed)
             else:
-                found.append(Detected(_joined(own)))
+                found.append(Detected(_joined(own), as_digits=0 < n_whole[k] == n_digits[k]))
         return found
 
     def _value(self, j: int, cells: pa.Array, sort: str | None, n_rows: int) -> pa.Array:
         """The cells of a column, of which the first is in row ``n_rows``."""
+        if sort == "cell":
+            return cells
         if sort == "string":
             return as_strings(cells)
         if sort == "time":
@@ -135,8 +149,8 @@ class CSVSource:
             others = "another cell" if mixed.n_others == 2 else f"{mixed.n_others - 1:,} other cells"
             what = f"holds numbers, but {first} and {others} are none"
         self.notes.append(
-            f"{self._name}: {self._label(j)} {what}; it is read as strings (categorical): mend these cells or leave them empty if it "
-            "should be numbers"
+            f"{self._name}: {self._label(j)} {what}; it is read as strings (categorical), as --column {self._name_of(j)}=categorical "
+            "would say: mend these cells or leave them empty if it should be numbers"
         )
 
     def _blocks(self, columns: Sequence[int]) -> Iterator[tuple[pa.RecordBatch, int]]:
@@ -220,7 +234,11 @@ class CSVSource:
         counts = Counter(names)
         if len(counts) < len(names):
             twice = next(name for name in names if counts[name] > 1)
-            raise TableFileError(f"{self._name}: two columns are called {twice!r}")
+            what = f"two columns are called {twice!r}" if twice else "two columns have no name"
+            raise TableFileError(f"{self._name}: {what}; name them in the first line")
+
+    def _name_of(self, j: int) -> str:
+        return str(j) if self.names is None else self.names[j]
 
     def _label(self, j: int) -> str:
         return f"column {j}" if self.names is None else f"column {j} ({self.names[j]!r})"

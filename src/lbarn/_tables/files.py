@@ -21,6 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from lbarn._engine.bits import MAX_COLUMNS, MAX_ROWS
+from lbarn._tables.column import AS_DIGITS
 from lbarn._tables.csvfile import CSVSource
 from lbarn._tables.table import UNNAMED
 from lbarn.errors import TableFileError
@@ -100,6 +101,7 @@ def open_table(
     columns: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     sorts: Mapping[str | int, str] | None = None,
+    others: bool = False,
 ) -> TableFile:
     """Open a file, "-" (CSV from standard input), or a known data set: "dataset:NAME", "dataset:NAME/PART".
 
@@ -119,8 +121,10 @@ def open_table(
     drop : sequence of str
         The columns to leave out.
     sorts : mapping, optional
-        What the columns of CSV are, by name (or number, if the file has no names): "number", "string" or "time". Others are what
-        all of their cells can be: 0 and 1, true and false, numbers, or else strings.
+        What the columns of CSV are, by name (or number, if the file has no names): "number", "string", "time" or "cell" (text as
+        it stands there). Others are what all of their cells can be: 0 and 1, true and false, numbers, or else strings.
+    others : bool
+        Read other columns than ``columns``, too; those of CSV as text.
 
     Examples
     --------
@@ -133,7 +137,7 @@ def open_table(
     ('tax', 'school')
     {'tax': [False, True], 'school': [True, None]}
     """
-    wanted = _Wanted(columns, tuple(drop), sorts or {})
+    wanted = _Wanted(columns, tuple(drop), sorts or {}, others)
     if name == "-":
         return _CSV("standard input", sys.stdin.buffer, wanted, header, None)
     if name.startswith("dataset:"):
@@ -192,11 +196,17 @@ class _Wanted:
     """Which columns the caller wants."""
 
     def __init__(
-        self, columns: Sequence[str] | None, drop: tuple[str, ...], sorts: Mapping[str | int, str] | None = None
+        self, columns: Sequence[str] | None, drop: tuple[str, ...], sorts: Mapping[str | int, str], others: bool
     ) -> None:
         self.columns = None if columns is None else frozenset(columns)
         self.drop = drop
-        self.sorts = sorts or {}
+        self.others = others
+        self._sorts = sorts
+
+    def sort(self, label: str | int) -> str | None:
+        """What a column of CSV is; None if that is to be found out."""
+        is_other = self.others and self.columns is not None and label not in self.columns
+        return self._sorts.get(label, "cell" if is_other and isinstance(label, str) else None)
 
     def positions(
         self, table: TableFile, names: tuple[str, ...] | None, n_columns: int, index: Sequence[int]
@@ -211,6 +221,8 @@ class _Wanted:
             if name not in known:
                 raise TableFileError(f"{table.name}: has no column {name!r} to drop")
         left_out = set(self.drop)
+        if self.others:
+            return [j for j, name in enumerate(names) if name not in left_out]
         numbering = {names[j] for j in index} - (self.columns or set()) - left_out
         if numbering:
             table.notes.append(f"{table.name}: the first column, which numbers the rows, is left out")
@@ -329,7 +341,7 @@ class _CSV(_Arrow):
         self._path = path
 
     def _sorts(self) -> list[str | None]:
-        return [self._wanted.sorts.get(self.label(k)) for k in range(self.n_columns)]
+        return [self._wanted.sort(self.label(k)) for k in range(self.n_columns)]
 
     def _record_batches(self) -> Iterator[pa.RecordBatch]:
         return self._source.batches(self._positions, self._sorts())
@@ -340,7 +352,11 @@ class _CSV(_Arrow):
         columns = [own.values for own in found]
         if not all(kind.type == pa.bool_() for kind in columns):
             columns = [own.values.cast(pa.uint8()) if own.digits else own.values for own in found]
-        return self._labelled(pa.Table.from_arrays(columns, names=[str(k) for k in range(len(columns))]))
+        fields = [
+            pa.field(str(k), own.type, metadata=AS_DIGITS if found[k].as_digits and own.type == pa.float64() else None)
+            for k, own in enumerate(columns)
+        ]
+        return self._labelled(pa.Table.from_arrays(columns, schema=pa.schema(fields)))
 
     def expected_rows(self) -> int | None:
         if self._path is None or not self._path.is_file() or self._path.suffix == ".gz":

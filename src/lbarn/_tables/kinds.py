@@ -22,7 +22,7 @@ from lbarn._tables.codes import (
 from lbarn._tables.column import Column
 from lbarn._tables.grids import find_grid
 
-__all__ = ["KINDS", "Coding", "fit_code"]
+__all__ = ["KINDS", "Coding", "detected_kind", "fit_code"]
 
 KINDS = ("binary", "categorical", "ordered", "continuous", "datetime", "drop")
 
@@ -67,6 +67,11 @@ def fit_code(
     if grid is None:
         raise ValueError(f"columns: {label} holds numbers that are on no grid; it can be 'continuous', not {found!r}")
     return GridCode.fit(label, empty, values, grid, weight, **size, **common)
+
+
+def detected_kind(column: Column) -> str:
+    """What a column is if nobody says so: one of the kinds; "drop" if it holds strings that all differ."""
+    return _read("", column, None)[2]
 
 
 def _binary_mass(values: Column, weight: NDArray[np.float64] | None, missing: bool) -> NDArray[np.float64]:

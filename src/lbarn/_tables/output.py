@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lbarn._tables.column import AS_DIGITS
 from lbarn._tables.files import ending_of
 from lbarn._tables.writing import writing_atomically
 from lbarn.errors import TableFileError
@@ -144,20 +145,25 @@ def _csv(table: pa.Table, delimiter: str, shown: Callable[[str], str] | None) ->
         pacsv.write_csv(table, content, pacsv.WriteOptions(include_header=False, delimiter=delimiter))
         return content.getvalue()
     empty = '""' if table.num_columns == 1 else ""  # a blank line would be no row
-    columns = [_cells(column.combine_chunks(), delimiter, shown).fill_null(empty) for column in table.columns]
+    columns = [
+        _cells(column.combine_chunks(), delimiter, shown, own.metadata == AS_DIGITS).fill_null(empty)
+        for own, column in zip(table.schema, table.columns)
+    ]
     lines = columns[0] if len(columns) == 1 else pc.binary_join_element_wise(*columns, delimiter)
     return "".join(f"{line}\n" for line in lines.to_pylist()).encode()
 
 
-def _cells(column: Any, delimiter: str, shown: Callable[[str], str] | None) -> pa.Array:
-    """The values of a column as they stand in CSV, null where they are missing."""
+def _cells(column: Any, delimiter: str, shown: Callable[[str], str] | None, as_digits: bool) -> pa.Array:
+    """The values of a column as they stand in CSV, null where they are missing; ``as_digits`` writes 22 for 22.0."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     kind = column.type
     if pa.types.is_floating(kind):
         values = column.to_numpy(zero_copy_only=False)  # NumPy writes no more digits than the type has
-        written = map(repr, values.tolist()) if kind == pa.float64() else map(str, values)
-        return pa.array(list(written), pa.string(), mask=np.isnan(values))
+        written = list(map(repr, values.tolist()) if kind == pa.float64() else map(str, values))
+        if as_digits:
+            written = [text.removesuffix(".0") for text in written]
+        return pa.array(written, pa.string(), mask=np.isnan(values))
     if pa.types.is_boolean(kind):
         return pc.if_else(column, "True", "False")
     texts = column.cast(pa.string())
@@ -179,6 +185,7 @@ class _ParquetOutput(TableOutput):
         from pyarrow import parquet
 
         table = _arrow(rows, self._names)
+        table = table.cast(pa.schema([own.remove_metadata() for own in table.schema]))  # what is ours, about CSV
         if self._writer is None:
             self._writer = parquet.ParquetWriter(self._file, table.schema)
         self._writer.write_table(table.cast(self._writer.schema))

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from lbarn._engine.bits import MAX_COLUMNS, MAX_ROWS, PackedBits, pack
-from lbarn._tables.column import Column, arrow_type, as_column, plain_array
+from lbarn._tables.column import AS_DIGITS, Column, arrow_type, as_column, plain_array
 from lbarn._tables.giving import as_array, as_table, is_known_dtype, objects_name
 from lbarn.errors import NotBinaryError
 
@@ -42,6 +42,7 @@ class TableFormat:
     library: Any = "numpy"  # numpy, pandas, polars or pyarrow
     names: tuple[Label, ...] | None = None
     dtypes: tuple[str, ...] = ("uint8",)  # one for arrays, one per column for tables, as pandas calls them
+    as_digits: tuple[int, ...] = ()  # columns of floats whose whole numbers came as 22, not as 22.0, in a file of text
 
     def give(self, X: NDArray[Any], dtype: Any = None) -> Any:
         """The array in this sort of table; ``dtype`` replaces the columns' own, for what is not 0 and 1."""
@@ -53,10 +54,18 @@ class TableFormat:
 
     def give_columns(self, columns: Sequence[Column], taken: NDArray[np.intp]) -> Any:
         """Plain columns in this sort of table; ``taken`` are their numbers among all columns."""
-        if self.names is None:
+        if self.names is None and self.library != "pyarrow":
             return as_array(columns, self.dtypes[0])
-        names, dtypes = [self.names[j] for j in taken], [self.dtypes[j] for j in taken]
-        return as_table(self.library, names, columns, dtypes)
+        names = list(map(str, range(len(columns)))) if self.names is None else [self.names[j] for j in taken]
+        dtypes = [""] * len(columns) if self.names is None else [self.dtypes[j] for j in taken]
+        given = as_table(self.library, names, columns, dtypes)
+        if self.library != "pyarrow":
+            return given
+        fields = [
+            own.with_metadata(AS_DIGITS) if j in self.as_digits and pa.types.is_floating(own.type) else own
+            for j, own in zip(taken.tolist(), given.schema)
+        ]
+        return given.cast(pa.schema(fields, UNNAMED if self.names is None else None))
 
     def label(self, j: int) -> str:
         """A column as messages call it."""
@@ -86,13 +95,19 @@ class TableFormat:
         return self if self.names is None else replace(self, names=self.names[:-1], dtypes=self.dtypes[:-1])
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        content = asdict(self)
+        if not self.as_digits:
+            del content["as_digits"]
+        return content
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any], n_columns: int) -> TableFormat:
         """The format in a model file; what makes no sense is a ValueError."""
         library, names = content["library"], content["names"]
-        own = cls(library, None if names is None else tuple(names), tuple(content["dtypes"]))
+        as_digits = tuple(content.get("as_digits", ()))
+        own = cls(library, None if names is None else tuple(names), tuple(content["dtypes"]), as_digits)
+        if not all(type(j) is int and 0 <= j < n_columns for j in as_digits):
+            raise ValueError("columns of whole numbers do not fit the number of columns")
         if library not in ("numpy", "pandas", "polars", "pyarrow"):
             raise ValueError(f"unknown kind of table {library!r}")
         for dtype in own.dtypes:
@@ -296,12 +311,13 @@ class Table:
             if self.n_columns != n_columns and self.n_columns == n_columns - len(optional):
                 taken = np.full(n_columns, -1)
                 taken[[j for j in range(n_columns) if j not in optional]] = np.arange(self.n_columns)
-                return replace(self, n_columns=n_columns, taken=taken)
+                own_format = replace(self.format, as_digits=model.as_digits)
+                return replace(self, n_columns=n_columns, format=own_format, taken=taken)
             if self.n_columns != n_columns:
                 raise ValueError(
                     f"X has {self.n_columns} features, but LBARN is expecting {n_columns} features as input"
                 )
-            return self
+            return replace(self, format=replace(self.format, as_digits=model.as_digits))
         place = {name: k for k, name in enumerate(own)}
         absent = [name for j, name in enumerate(wanted) if name not in place and j not in optional]
         extra = [name for name in own if name not in set(wanted)]
@@ -314,7 +330,8 @@ class Table:
             warnings.warn(f"columns that the model does not have are ignored: {some(extra)}", stacklevel=5)
         taken = np.array([place.get(name, -1) for name in wanted])
         dtypes = tuple("float64" if k < 0 else self.format.dtypes[k] for k in taken)
-        return replace(self, n_columns=n_columns, format=replace(self.format, names=wanted, dtypes=dtypes), taken=taken)
+        own_format = replace(self.format, names=wanted, dtypes=dtypes, as_digits=model.as_digits)
+        return replace(self, n_columns=n_columns, format=own_format, taken=taken)
 
 
 def some(names: Sequence[Any], most: int = 5) -> str:
@@ -346,8 +363,13 @@ def _column_values(column: nw.Series[Any], label: Label, j: int) -> NDArray[Any]
 
 
 def _frame_format(frame: nw.DataFrame[Any]) -> TableFormat:
-    if frame.implementation.is_pyarrow() and frame.to_native().schema.metadata == UNNAMED:
-        return TableFormat()
+    as_digits: tuple[int, ...] = ()
+    if frame.implementation.is_pyarrow():
+        schema = frame.to_native().schema
+        as_digits = tuple(j for j, own in enumerate(schema) if (own.metadata or {}).items() >= AS_DIGITS.items())
+        if schema.metadata == UNNAMED:
+            is_bits = all(kind == pa.bool_() for kind in schema.types)
+            return TableFormat() if is_bits else TableFormat("pyarrow", None, ("uint8",), as_digits)
     names = {"modin": "pandas", "cudf": "pandas"}
     library = frame.implementation.name.lower()
     columns: list[Any] = frame.columns  # pandas has labels that are not strings
@@ -358,7 +380,7 @@ def _frame_format(frame: nw.DataFrame[Any]) -> TableFormat:
         dtypes = tuple(_pandas_name(dtype, native, j) for j, dtype in enumerate(native.dtypes))
     else:
         dtypes = tuple(map(_numpy_name, frame.schema.values()))
-    return TableFormat(own, labels, dtypes)
+    return TableFormat(own, labels, dtypes, as_digits)
 
 
 def _pandas_name(dtype: Any, frame: Any, j: int) -> str:

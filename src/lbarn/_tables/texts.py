@@ -18,6 +18,7 @@ __all__ = [
     "as_times",
     "compacted",
     "detected",
+    "wholes",
 ]
 
 # Words for a missing value, in any case, where numbers or dates are expected
@@ -44,7 +45,7 @@ class NotANumberError(Exception):
 
 @dataclass(frozen=True)
 class Mixed:
-    """A column with numbers in most of its cells, but not in all: the first other one, and how many there are.
+    """A column with numbers in at least half of its cells, but not in all: the first other one, and how many there are.
 
     If ``comma`` is a cell, the column has decimal points and decimal commas.
     """
@@ -57,11 +58,15 @@ class Mixed:
 
 @dataclass(frozen=True)
 class Detected:
-    """A whole column: booleans, which stand for 0 and 1 if they are ``digits``, numbers or strings."""
+    """A whole column: booleans, which stand for 0 and 1 if they are ``digits``, numbers or strings.
+
+    ``as_digits`` are floats among which whole numbers are written as 22, not as 22.0.
+    """
 
     values: pa.Array
     digits: bool = False
     mixed: Mixed | None = None
+    as_digits: bool = False
 
 
 def as_strings(cells: pa.Array) -> pa.Array:
@@ -126,7 +131,9 @@ def detected(pieces: Sequence[pa.Array], delimiter: str) -> Detected:
     if _all(pc.match_substring_regex(words, _DATE)):
         return Detected(as_times(cells))
     try:
-        return Detected(_numbers(words, cells, delimiter))
+        numbers = _numbers(words, cells, delimiter)
+        n_whole, n_digits = wholes(cells, numbers, delimiter)
+        return Detected(numbers, as_digits=0 < n_whole == n_digits)
     except NotANumberError as error:
         plain, contradicting = _plain(words, delimiter)
         n_others = n_there - (pc.sum(_casts(plain)).as_py() or 0)
@@ -134,9 +141,19 @@ def detected(pieces: Sequence[pa.Array], delimiter: str) -> Detected:
         if contradicting is not None:
             comma = pc.index(pc.match_substring_regex(words, _DECIMAL_COMMA), True).as_py()
             mixed = Mixed(error.row, error.cell, n_others, cells[comma].as_py())
-        elif 2 * n_others < n_there:
+        elif 2 * n_others <= n_there:
             mixed = Mixed(error.row, error.cell, n_others)
         return Detected(as_strings(cells), mixed=mixed)
+
+
+def wholes(cells: pa.Array, numbers: pa.Array, delimiter: str) -> tuple[int, int]:
+    """How many of the numbers that cells were read as are whole, and how many of these are written without a decimal point."""
+    if not pa.types.is_floating(numbers.type):
+        n = len(numbers) - numbers.null_count
+        return n, n
+    whole = pc.equal(numbers, pc.floor(numbers))
+    digits = pc.match_substring_regex(_plain(_without_missing(cells), delimiter)[0], r"^[+-]?\d+$")
+    return pc.sum(whole).as_py() or 0, pc.sum(pc.and_(whole, digits)).as_py() or 0
 
 
 def _whole(piece: pa.Array) -> pa.Array:

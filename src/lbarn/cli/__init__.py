@@ -51,10 +51,12 @@ def main() -> None:
         _leave()
     if signal.getsignal(signal.SIGINT) is interrupts:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the work is done
-    if why is not None:
-        from lbarn.cli.terminal import say
+    from lbarn.cli.terminal import refuse, release
 
-        say(f"lbarn: {why}")
+    if why is None:
+        release()
+    else:
+        refuse(why)
     sys.exit(status)
 
 

@@ -23,7 +23,9 @@ def anomalies(
     n_rows: Annotated[
         int, typer.Option("-n", "--n-rows", metavar="INT", parser=whole_number(1), help="How many rows.")
     ] = 10,
-    n_bits: Annotated[int, typer.Option(metavar="INT", parser=whole_number(1), help="How many cells of each.")] = 5,
+    n_bits: Annotated[
+        int, typer.Option(metavar="INT", parser=whole_number(1), help="How many cells of each, at most.")
+    ] = 5,
     n_jobs: Jobs = -1,
     header: Header = None,
     as_json: AsJson = False,
@@ -35,6 +37,7 @@ def anomalies(
     lbarn anomalies model.lbarn test.csv --json | jq '.[].row'
     """
     check_input(model, data)
+    from lbarn._models.wording import NOTABLE
     from lbarn.cli.data import input_rows, open_model
 
     opened = open_model(model, n_jobs, data)
@@ -47,7 +50,10 @@ def anomalies(
     is_binary = opened.codebook_.is_binary
     for row, log_likelihood, bits in found:
         lines.append(f"row {row}  log-likelihood {log_likelihood:.2f}")
-        for bit in bits:
+        shown = [bit for bit in bits if is_binary or bit.excess > NOTABLE]
+        if not shown:
+            lines.append("    no single value stands out")
+        for bit in shown:
             rate = "" if bit.base_rate is None else f", {bit.base_rate:.2%} of all rows have it"
             if is_binary:
                 lines.append(

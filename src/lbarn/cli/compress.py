@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lbarn.cli.options import AsJson, Data, Header, Jobs, Model, Rows
+from lbarn.cli.options import AsJson, Data, Header, Jobs, Model, Rows, whole_number
 from lbarn.cli.terminal import check_input, check_output, say, show_bytes, show_json, writing, writing_rows
 
 __all__ = ["compress", "decompress"]
@@ -65,12 +65,22 @@ def decompress(
         str, typer.Argument(metavar="FILE", help="What compress has written; - is standard input.", show_default=False)
     ],
     out: Rows = None,
+    max_rows: Annotated[
+        int | None,
+        typer.Option(
+            metavar="INT",
+            parser=whole_number(1),
+            help="Refuse data that claims to hold more rows, before anything is decoded.",
+            show_default=False,
+        ),
+    ] = None,
     n_jobs: Jobs = -1,
 ) -> None:
     """Give back the rows that compress was given.
 
     \b
     lbarn decompress model.lbarn test.lbz -o same.csv
+    lbarn decompress model.lbarn upload.lbz --max-rows 100000 -o rows.csv
     """
     check_input(model, data)
     check_output(out, model, data, is_table=True)
@@ -80,9 +90,9 @@ def decompress(
     content = sys.stdin.buffer.read() if data == "-" else Path(data).read_bytes()
     try:
         with row_bar("decompressing"):
-            rows = opened.decompress(content)
+            rows = opened.decompress(content, max_rows=max_rows)
     except ValueError as error:
-        raise ValueError(f"{data}: {error}") from error
+        raise ValueError(f"{data}: {str(error).replace('max_rows=', '--max-rows ')}") from error
     with writing_rows(out, output_names(opened)) as output:
         step = 10_000
         for start in range(0, len(rows), step):

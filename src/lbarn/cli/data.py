@@ -18,7 +18,7 @@ from lbarn._models.density import Density
 from lbarn._tables.files import Rows, TableFile, open_table
 from lbarn._tables.table import some
 from lbarn._training.progress import bar
-from lbarn.cli.terminal import say
+from lbarn.cli.terminal import remark
 from lbarn.errors import ModelFileError, NotBinaryError, TableFileError
 
 __all__ = [
@@ -38,7 +38,7 @@ __all__ = [
 
 _BATCH_VALUES = 4_000_000
 _PATIENCE = 2.0  # seconds without a bar
-_ROW = re.compile(r"\((?:Input X contains NaN, )?row (\d+), counted from 0\)")
+_ROW = re.compile(r"\((?:Input X contains (?:NaN|infinity), )?row (\d+), counted from 0\)")
 
 
 def open_model(path: str, n_jobs: int, data: str | None = None) -> Density:
@@ -73,15 +73,21 @@ def output_names(model: Density) -> list[str] | None:
 
 
 def open_input(
-    data: str, header: bool | None, model: Density, *, partial: bool = False, optional: Collection[int] = ()
+    data: str,
+    header: bool | None,
+    model: Density,
+    *,
+    partial: bool = False,
+    optional: Collection[int] = (),
+    others: bool = False,
 ) -> TableFile:
-    """The table in a file, of which columns that the model does not know are left out.
+    """The table in a file, of which columns that the model does not know are left out, unless ``others``.
 
     It must have all columns of the model, but for ``optional`` ones, unless ``partial``.
     """
     names = names_of(model)
     table = open_table(
-        data, header=header, n_columns=model.n_features_in_, columns=names, sorts=_sorts(model, optional)
+        data, header=header, n_columns=model.n_features_in_, columns=names, sorts=_sorts(model, optional), others=others
     )
     if names is None:
         table.names = None  # columns go by position
@@ -94,7 +100,7 @@ def open_input(
 def _sorts(model: Density, optional: Collection[int]) -> dict[str | int, str]:
     """What the columns of a text file are, by name and by number."""
     book, labels = model.codebook_, model.table_format_.labels(model.n_features_in_)
-    sorts = dict.fromkeys(range(model.n_features_in_), "string")
+    sorts = dict.fromkeys(range(model.n_features_in_), "cell")
     for j, code in zip(book.taken.tolist(), book.codes):
         if j in optional:
             continue  # it is not looked at
@@ -120,8 +126,7 @@ def _check_names(table: TableFile, names: list[str], model: Density, partial: bo
 
 def tell_notes(table: TableFile) -> None:
     """How a file was read, if that needs a word; every note once."""
-    for note in table.notes:
-        say(f"lbarn: note: {note}")
+    remark(f"lbarn: note: {' '.join(note.split())}" for note in table.notes)
     table.notes.clear()
 
 
@@ -162,10 +167,11 @@ def input_rows(
     *,
     partial: bool = False,
     optional: Collection[int] = (),
+    others: bool = False,
 ) -> Iterator[InputRows]:
     """Rows for a model, with a bar for those that are done."""
     with (
-        open_input(data, header, model, partial=partial, optional=optional) as table,
+        open_input(data, header, model, partial=partial, optional=optional, others=others) as table,
         row_bar(doing, table.expected_rows) as done,
     ):
         rows = InputRows(table, batch_rows(table.n_columns, most), done, model)
@@ -196,7 +202,7 @@ def about(table: TableFile, rows: InputRows | None = None) -> Iterator[None]:
         raise  # it names its file
     except ValueError as error:
         start = rows.start if rows else 0
-        text = _ROW.sub(lambda found: f"in {table.row(start + int(found[1]))}", str(error))
+        text = _ROW.sub(lambda found: f"in {table.row(start + int(found[1]))}", str(error).removeprefix("given: "))
         raise TableFileError(f"{table.name}: {text}") from error
 
 

@@ -14,7 +14,7 @@ def demo(
     folder: Annotated[str, typer.Option(help="Where to write.")] = "demo",
     max_iter: Annotated[int, typer.Option(help="Trees per column.")] = 1000,
 ) -> None:
-    """Fit, compare and draw scikit-learn's digits.
+    """Fit, compare and draw scikit-learn's digits, and a table of wines.
 
     \b
     lbarn demo

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from lbarn.cli.options import AsJson, Data, Header, Out, option_name, options_of, whole_number
-from lbarn.cli.terminal import check_input, check_output, say, show_json, tell, writing
+from lbarn.cli.terminal import check_input, check_output, remark, say, show_json, tell, writing
 from lbarn.parameters import LearnerParameters, NetworkParameters
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def fit(
         given = tables.given(_learner(parameters))
         orders = _orders(tables, given.book, target, ensemble, parameters)
         if not as_json:
-            tell([*_columns_told(given, tables, drop or ()), ""])
+            remark([*_columns_told(given, tables, drop or ()), ""])
         model = _fitted(tables, checkpoint, (tune, effort), ensemble, orders, parameters)
         quality = judged(model, given, tables)
     with writing(out):
@@ -148,7 +148,7 @@ def fit(
     else:
         networks = "" if ensemble is None else f" in {ensemble} networks"
         say(f"{out}: {found['columns']:,} columns, {_n_trees(found):,} trees{networks}")
-        tell(list(quality.lines()))
+        tell(quality.lines())
 
 
 def _check_options(

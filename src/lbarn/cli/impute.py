@@ -13,6 +13,7 @@ from lbarn.cli.terminal import check_input, check_output, say, writing_rows
 
 if TYPE_CHECKING:
     from lbarn._models.density import Density
+    from lbarn._tables.files import TableFile
 
 __all__ = ["denoise", "impute"]
 
@@ -34,7 +35,7 @@ def impute(
     n_jobs: Jobs = -1,
     header: Header = None,
 ) -> None:
-    """Fill the empty cells of every row.
+    """Fill the empty cells of every row. Columns that the model does not have stay as they are.
 
     \b
     lbarn impute people.lbarn holes.csv -o filled.csv
@@ -76,7 +77,7 @@ def _condition(
     check_output(out, model, data, is_table=True)
     import numpy as np
 
-    from lbarn.cli.data import input_rows, open_model, output_names
+    from lbarn.cli.data import input_rows, open_model
 
     opened, seed = open_model(model, n_jobs, data), np.random.RandomState(random_state)
     is_binary = opened.codebook_.is_binary and not opened.codebook_.left_out
@@ -85,35 +86,80 @@ def _condition(
     methods: Counter[str] = Counter()
     least = np.inf
     with (
-        input_rows(data, header, opened, doing, most=1000) as rows,
-        writing_rows(out, list(_LONG) if is_long else output_names(opened)) as output,
+        input_rows(data, header, opened, doing, most=1000, others=True) as rows,
+        writing_rows(out, list(_LONG) if is_long else _names(opened, rows.table)) as output,
     ):
         for batch in rows:
             filled, diagnostics = answer(batch, random_state=seed, return_diagnostics=True, **how)
-            for part in _long(opened, batch, filled, rows.start) if is_long else _whole(filled, how["n_draws"]):
-                output.write(part)
+            if is_long:
+                for part in _long(opened, batch, filled, rows.start):
+                    output.write(part)
+            else:
+                draws = [filled] if how["n_draws"] == 1 else list(filled)
+                output.write(_in_turn([_with_others(opened, batch, own) for own in draws]))
             methods.update(diagnostics["method"].tolist())
             least = min(least, float(diagnostics["effective_sample_size"].min()))
     line = "rows: " + ", ".join(f"{count:,} {kind}" for kind, count in sorted(methods.items()))
     say(line if np.isinf(least) else f"{line}; effective sample size at least {least:,.0f}")
 
 
-def _whole(filled: Any, n_draws: int) -> Iterator[Any]:
-    """Rows, the draws of one after the other."""
-    if n_draws == 1:
-        yield filled
-    elif isinstance(filled, list):
-        import numpy as np
-        import pyarrow as pa
+def _names(model: Density, table: TableFile) -> list[str] | None:
+    """Of the columns that are written: those of the file."""
+    from lbarn.cli.data import names_of
 
-        from lbarn._tables.table import take_rows
+    known = names_of(model)
+    if known is None or table.names is not None:
+        return None if known is None or table.names is None else list(table.names)
+    return [known[j] for j in _modelled(model, table.n_columns)[0]]
 
-        n_rows = len(filled[0])
-        order = np.arange(n_rows * n_draws).reshape(n_draws, n_rows).T.ravel()
-        joined = pa.concat_tables(filled) if isinstance(filled[0], pa.Table) else np.concatenate(filled)
-        yield take_rows(joined, order)
+
+def _modelled(model: Density, n_columns: int) -> tuple[list[int], list[int]]:
+    """The model's numbers of the columns of a table that goes by position, and where in it the modelled ones are."""
+    taken = model.codebook_.taken.tolist()
+    numbers = list(range(model.n_features_in_)) if n_columns == model.n_features_in_ else taken
+    return numbers, [numbers.index(j) for j in taken]
+
+
+def _with_others(model: Density, batch: Any, filled: Any) -> Any:
+    """Filled columns in the places that they had, and the others as they came."""
+    import numpy as np
+    import pyarrow as pa
+
+    from lbarn.cli.data import names_of
+
+    if not isinstance(batch, pa.Table):
+        places = _modelled(model, batch.shape[1])[1]
+        if len(places) == batch.shape[1]:
+            return filled
+        whole = np.array(batch if isinstance(batch, np.ndarray) else batch.toarray(), np.float64)
+        whole[:, places] = filled
+        return whole
+    known = names_of(model)
+    if known is None or batch.schema.metadata:  # it has no names
+        places = _modelled(model, batch.num_columns)[1]
     else:
-        yield filled.swapaxes(0, 1).reshape(-1, filled.shape[2])
+        places = [batch.schema.get_field_index(known[j]) for j in model.codebook_.taken]
+    for k, place in enumerate(places):
+        if isinstance(filled, pa.Table):
+            field = filled.schema.field(k).with_name(batch.schema.names[place])
+            batch = batch.set_column(place, field, filled.column(k))
+        else:
+            batch = batch.set_column(place, batch.schema.names[place], pa.array(filled[:, k]))
+    return batch
+
+
+def _in_turn(draws: list[Any]) -> Any:
+    """The draws of a row one after the other."""
+    if len(draws) == 1:
+        return draws[0]
+    import numpy as np
+    import pyarrow as pa
+
+    from lbarn._tables.table import take_rows
+
+    order = np.arange(len(draws[0]) * len(draws)).reshape(len(draws), -1).T.ravel()
+    joined = pa.concat_tables(draws) if isinstance(draws[0], pa.Table) else np.concatenate(draws)
+    return take_rows(joined, order)
 
 
 _LONG = ("row", "column", "value", "probability")

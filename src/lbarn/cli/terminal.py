@@ -19,6 +19,9 @@ __all__ = [
     "check_input",
     "check_output",
     "printable",
+    "refuse",
+    "release",
+    "remark",
     "say",
     "show",
     "show_bytes",
@@ -38,19 +41,47 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
+_held: list[str] = []  # remarks that nobody has seen yet
+
+
 def say(text: str) -> None:
-    """One line to standard error, whatever the text."""
-    line = printable(" ".join(text.split()))
-    encoding = sys.stderr.encoding or "utf-8"
-    print(line.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
+    """One line to standard error, whatever the text, after the remarks that led to it."""
+    release()
+    _print(" ".join(text.split()))
 
 
-def tell(lines: Sequence[str]) -> None:
+def tell(lines: Iterable[str]) -> None:
     """Lines to standard error, of text that may have line breaks of its own: these are escaped."""
-    encoding = sys.stderr.encoding or "utf-8"
+    release()
     for line in lines:
-        text = printable(line).replace("\n", "\\n")
-        print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
+        _print(line.replace("\n", "\\n"))
+
+
+def remark(lines: Iterable[str]) -> None:
+    """The same, for what is known before the work is done: at once on a terminal, elsewhere when the command has succeeded.
+
+    Of a command that fails, programs and logs have one line: the reason.
+    """
+    _held.extend(line.replace("\n", "\\n") for line in lines)
+    if sys.stderr.isatty():
+        release()
+
+
+def release() -> None:
+    """Print the remarks that were held back."""
+    while _held:
+        _print(_held.pop(0))
+
+
+def refuse(why: str) -> None:
+    """The one line of a command that has failed."""
+    _held.clear()
+    say(f"lbarn: {why}")
+
+
+def _print(line: str) -> None:
+    encoding = sys.stderr.encoding or "utf-8"
+    print(printable(line).encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
 
 
 def show(text: str) -> None:

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lbarn._tables.column import of_arrow
+from lbarn._tables.kinds import detected_kind
 from lbarn.comparison.tables import Columns
 
 __all__ = ["Kind", "as_dates", "as_numbers", "as_text", "column_kinds", "date_format"]
@@ -31,9 +33,10 @@ _WORDS = {"true": "1", "false": "0"}
 
 
 def column_kinds(real: Columns) -> tuple[Kind, ...]:
-    """The kind of every column of a table, by its type and, if it is of strings, by what all of them can be read as.
+    """The kind of every column of a table, as a fit would detect it.
 
-    Two values 0 and 1, or true and false, are a boolean; other integers are numbers, however few there are.
+    Strings may also be numbers, dates, or true and false in other spellings than a fit takes: whoever made a table, its cells are only
+    compared, and need not be written again.
 
     Examples
     --------
@@ -44,12 +47,32 @@ def column_kinds(real: Columns) -> tuple[Kind, ...]:
     return tuple(_kind(array) for array in real.arrays)
 
 
+_KINDS: dict[str, Kind] = {
+    "binary": "boolean",
+    "categorical": "category",
+    "drop": "category",
+    "ordered": "number",
+    "continuous": "number",
+    "datetime": "datetime",
+}
+_CODE = r"^\s*[+-]?0\d"  # 007 is a name
+
+
 def _kind(array: pa.Array) -> Kind:
     if pa.types.is_dictionary(array.type):
         return "boolean" if pa.types.is_boolean(array.type.value_type) else "category"
-    if pa.types.is_timestamp(array.type) or pa.types.is_date(array.type):
-        return "datetime"
-    numbers = as_numbers(array)
+    if pa.types.is_time(array.type) or pa.types.is_duration(array.type):
+        return "number"
+    if pa.types.is_floating(array.type):  # an infinite number is refused later, by its place
+        array = pc.if_else(pc.is_inf(array), None, array)
+    try:
+        kind = _KINDS[detected_kind(of_arrow(array, ""))]
+    except ValueError:  # a type that no fit takes
+        return "category"
+    if kind != "category" or not _is_text(array.type):
+        return kind
+    are_codes = pc.any(pc.match_substring_regex(array, _CODE)).as_py()
+    numbers = None if are_codes else as_numbers(array)
     if numbers is not None:
         return "boolean" if np.isin(numbers[~np.isnan(numbers)], (0, 1)).all() else "number"
     return "category" if date_format(array) is None else "datetime"

@@ -86,7 +86,8 @@ def page_template() -> Template:
         from jinja2 import Environment, FileSystemLoader
     except ImportError as error:
         raise ImportError("a page is made with jinja2; pip install 'lbarn[plots]'") from error
-    return Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True).get_template("comparison.html")
+    pages = Environment(loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True)
+    return pages.get_template("comparison.html")
 
 
 _TILES = ("c2st", "shape", "trend", "trained_on_synthetic", "copied_synthetic", "nearer_to_training")

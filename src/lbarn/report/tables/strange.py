@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from lbarn._models.density import Density
 from lbarn._models.predicted import ConditionalDistribution
+from lbarn._models.wording import CENTRAL, NOTABLE, Expectation
 from lbarn._tables.table import take_rows
 from lbarn.report.tables.fit import Surprise, surprise_of
 from lbarn.report.tables.predictions import marginal_of
@@ -21,10 +22,7 @@ __all__ = ["Reason", "Strange", "StrangeRow", "strange_rows"]
 Floats = NDArray[np.float64]
 
 _STRANGE, _REASONS, _CANDIDATES = 8, 3, 4
-_EXCESS = 1.0  # nats above what a column's values usually have
-_LIKELY = 0.8  # of what is expected
 _UNLIKELY, _RARE = 0.1, 0.05  # a level given the rest of the row; any value in all rows
-_LEVELS = 3
 _PARTICLES = 200
 
 
@@ -69,7 +67,7 @@ def strange_rows(
     wanted: dict[int, list[int]] = {}
     for i, own in enumerate(excess):
         for j in np.argsort(-own, kind="stable")[:_CANDIDATES].tolist():
-            if own[j] > _EXCESS:
+            if own[j] > NOTABLE:
                 wanted.setdefault(j, []).append(i)
     found: list[list[Reason]] = [[] for _ in lowest]
     for j, own_rows in wanted.items():
@@ -96,17 +94,18 @@ def _clauses(model: Density, X: Any, field: Field, j: int, rows: Rows, surprise:
     ahead = model.conditional(take_rows(X, rows.numbers), field.label, n_particles=_PARTICLES, random_state=seed)
     marginal = marginal_of(model, field)
     chances = _chance(field, ahead, rows, j), _chance(field, marginal, rows, j)
+    here, usually = (Expectation(code, own, column, lambda value: told(value, code)) for own in (ahead, marginal))
     found = []
-    for i, text in enumerate(field.texts(column)):
+    for i in range(len(column)):
         if column.missing[i]:
             found.append("a value was expected" if np.exp(-surprise[i]) < _UNLIKELY else "")
         elif not code.tree.drawn[cells[i]]:
             never = "no training row had this level" if field.numeric is None else ""
             found.append(never or f"training rows had {field.told_range()}")
-        elif chances[0][i] < (_UNLIKELY if field.numeric is None else 1 - _LIKELY):
-            found.append(f"expected {_expected(field, ahead, i, text)}")
+        elif chances[0][i] < (_UNLIKELY if field.numeric is None else 1 - CENTRAL):
+            found.append(f"expected {here.words(i)}")
         elif chances[1][i] < _RARE:
-            found.append(f"most rows have {_expected(field, marginal, 0, text)}")
+            found.append(f"most rows have {usually.words(i)}")
         else:
             found.append("")
     return found
@@ -123,18 +122,3 @@ def _chance(field: Field, ahead: ConditionalDistribution, rows: Rows, j: int) ->
     upto = np.cumsum(p, axis=1)
     below, own = upto[row, place], p[row, place]
     return np.minimum(1.0, 2 * np.minimum(below, 1.0 - below + own))
-
-
-def _expected(field: Field, ahead: ConditionalDistribution, i: int, value: str | None) -> str:
-    """The range or the levels that are likely in a row, but for the value that it has."""
-    code = field.code
-    if field.numeric is not None and field.levels is None:
-        tail = (1 - _LIKELY) / 2
-        low, high = (told(value, code) for value in ahead.quantile([tail, 1 - tail])[i].tolist())
-        return low if low == high else f"{low} to {high}"
-    p = ahead.probability[i]
-    likely = np.argsort(-p, kind="stable")
-    enough = int(np.searchsorted(np.cumsum(p[likely]), _LIKELY)) + 1
-    names = [told(ahead.levels[k], code) for k in likely[: min(enough, _LEVELS)].tolist()]
-    names = [name for name in names if name != value] or names
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
