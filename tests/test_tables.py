@@ -301,7 +301,7 @@ def test_samples_have_the_frequencies_of_the_model(fitted: Any) -> None:
             lambda t: t["grade"].isin(["lo", "mid"]) & t["size"].isin([0, 1, 2]),
         ),
     ],
-    ids=str,
+    ids=["a value", "a range", "half a range", "a set", "a set and a value", "a range and a set"],
 )
 def test_what_is_given_is_met_and_the_rest_follows(fitted: Any, condition: Any, meets: Any) -> None:
     model, _, truth = fitted
