@@ -291,7 +291,7 @@ def test_a_damaged_or_foreign_head_is_refused(text: bytes, finished: Path) -> No
 
 def test_a_checkpoint_of_an_older_lbarn_is_refused_by_its_version(finished: Path) -> None:
     (finished / "checkpoint.json").write_text('{"version": 2, "identity": {}, "seed": 1}')
-    with pytest.raises(CheckpointError, match="is of version 2, this lbarn writes 4"):
+    with pytest.raises(CheckpointError, match="is of version 2, this lbarn writes 5"):
         LBARN(**SHORT).fit(X, checkpoint=finished)
 
 

@@ -459,7 +459,7 @@ GOOD = f"x,y,z\n{ROWS}"
         ),
         "open quote": (
             f'x,y,z\n"12,a,1\n{ROWS}'.encode(),
-            "is not CSV (a quote is opened and never closed, or a line is endless)",
+            "row 0 (counted from 0, without the header) has 1 cell, not 3 as the first line; a quote is opened in it and never closed",
         ),
         "same name": (f"x,y,x\n{ROWS}".encode(), "two columns are called 'x'; name them in the first line"),
         "no names": (f"x,,\n{ROWS}".encode(), "two columns have no name; name them in the first line"),
@@ -488,7 +488,7 @@ def test_byte_order_marks_line_ends_and_separator_lines_are_no_part_of_names(tmp
         f"sep=;\r\n{semicolons}".encode(),
         semicolons.encode("utf-8-sig"),
         GOOD.replace(",", "\t").encode(),
-        GOOD.replace(",", '","').replace("\n", '"\n"').join('""').removesuffix('"').encode(),
+        GOOD.replace(",", '","').replace("\n", '"\n"').join('""').removesuffix('""').encode(),
     ):
         found, said = fitted(text, tmp_path / "a.csv")
         assert {name: own.values for name, own in found.items()} == expected, text[:20]

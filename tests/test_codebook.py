@@ -27,6 +27,8 @@ FRAME = pd.DataFrame(
     }
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore:column .* has no values")
+
 
 def book_of(frame: Any, **how: Any) -> Codebook:
     table = read_table(frame)

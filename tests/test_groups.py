@@ -182,6 +182,10 @@ def test_the_same_for_any_number_of_jobs_continued_and_resumed(tmp_path: Path) -
     assert one.network_.fingerprint() == two.network_.fingerprint()
     resumed = [LBARN(**FEW).fit(X, checkpoint=tmp_path / "c") for _ in range(2)]
     assert {own.network_.fingerprint() for own in resumed} == {one.network_.fingerprint()}
+    files = [tmp_path / "one", tmp_path / "resumed"]
+    for own, path in zip((one, resumed[1]), files):
+        own.save(path)
+    assert files[0].read_bytes() == files[1].read_bytes()
     warm = LBARN(warm_start=True, **{**FEW, "max_iter": 20}).fit(X)
     assert warm.set_params(max_iter=40).fit(X).network_.fingerprint() == one.network_.fingerprint()
 

@@ -17,6 +17,8 @@ N = 60
 RNG = np.random.default_rng(0)
 DAYS = [str(dt.date(2020, 1, 1) + dt.timedelta(days=k % 40)) for k in range(N)]
 
+pytestmark = pytest.mark.filterwarnings("ignore:column .* has no values")
+
 
 def fit(column: Any, kind: str | None = None, **parameters: Any) -> LBARN:
     """A model of one column, and of one that is not 0 and 1 beside it."""

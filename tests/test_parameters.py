@@ -51,6 +51,8 @@ YOUNGER: dict[str, Any] = {  # with the values that change nothing
     "columns": None,
     "max_cells": 256,
     "missing": "unknown",
+    "groups": None,
+    "counts": False,
 }
 
 

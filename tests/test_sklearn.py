@@ -45,6 +45,8 @@ def test_clone_keeps_every_parameter_and_nothing_learned() -> None:
         "min_gain": 0.5,
         "l2_regularization": 1.0,
         "l1_regularization": 0.5,
+        "groups": [[0, 1]],
+        "counts": True,
         "cap": True,
         "max_features": 0.5,
         "refit": True,

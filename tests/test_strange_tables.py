@@ -27,6 +27,7 @@ FEW = {"max_iter": 2, "max_leaf_nodes": 3, "random_state": 0}
 pytestmark = [
     pytest.mark.filterwarnings("ignore:validation log-likelihood is still rising"),
     pytest.mark.filterwarnings("ignore:some rows have missing values"),
+    pytest.mark.filterwarnings("ignore:column .* has no values"),
 ]
 
 

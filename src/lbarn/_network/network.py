@@ -7,7 +7,7 @@ integers throughout, so that no answer depends on how the work was shared out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -153,6 +153,9 @@ class Network:
     order: NDArray[np.intp]
     trees: tuple[Trees, ...]
     ordered_layout: Layout
+
+    def __getstate__(self) -> dict[str, object]:
+        return {own.name: getattr(self, own.name) for own in fields(self)}  # what was derived from them stays here
 
     @property
     def n_columns(self) -> int:

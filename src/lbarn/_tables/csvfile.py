@@ -219,11 +219,11 @@ class CSVSource:
                 raise TableFileError(f"{self._name}: is UTF-16 text; save it as UTF-8")
             if b"\0" in head or len(_CONTROL.findall(head)) > _MOST_CONTROL * len(head):
                 raise TableFileError(f"{self._name}: is not text; the ending of a file's name tells its format")
+            if whole and not head.strip():
+                raise TableFileError(f"{self._name}: is empty")
             records = _Records.of(head, whole, delimiter)
             if records is not None:
                 return records
-            if whole and not head.strip():
-                raise TableFileError(f"{self._name}: is empty")
             if whole or size > _LONGEST_LINE:
                 raise TableFileError(
                     f"{self._name}: is not CSV (a quote is opened and never closed, or a line is endless)"

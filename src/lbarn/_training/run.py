@@ -407,7 +407,7 @@ def _train(
     trained: list[Conditional] = []
 
     def keep(own: Conditional) -> None:
-        trained.append(own if group is None else own.closed_by(closers, group.log_odds))
+        trained.append(own if group is None or not len(closers) else own.closed_by(closers, group.log_odds))
 
     for node in range(layout.columns[place].n_nodes):
         position = int(layout.first_bit[place]) + node

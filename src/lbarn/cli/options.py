@@ -30,6 +30,7 @@ __all__ = [
 
 _Command = TypeVar("_Command", bound=Callable[..., None])
 _LARGEST = 2**31 - 1  # of a whole number without a limit of its own
+_WORDS = {"yes": True, "no": False}
 
 
 def whole_number(low: int, high: int = _LARGEST, *, none: bool = False) -> Callable[[Any], int | None]:
@@ -48,10 +49,13 @@ def _parser(allowed: tuple[Any, ...]) -> Callable[[Any], Any]:
             return text
         if None in allowed and text.lower() == "none":
             return None
+        if "boolean" in allowed and text.lower() in _WORDS:
+            return _WORDS[text.lower()]
         if "array-like" in allowed and "," in text:
             return [_number(part, Range(int, 0)) for part in text.split(",")]
         if not ranges:
-            raise typer.BadParameter(f"{text!r} is not one of {', '.join(names)}")
+            words = [*names, *(_WORDS if "boolean" in allowed else [])]
+            raise typer.BadParameter(f"{text!r} is not one of {', '.join(words)}")
         return _number(text, ranges[0])
 
     return parse
@@ -186,12 +190,17 @@ def _option(field: Field[Any], known: Collection[str]) -> Any:
     name = option_name(field.name)
     text = re.sub(r"``(.*?)``", lambda found: _spelled(found[1], known), field.metadata["help"])
     names = tuple(value for value in allowed if isinstance(value, str) and value not in _KINDS)
-    if "boolean" in allowed:
+    if "boolean" in allowed and not names:
         return Annotated[bool, typer.Option(f"{name}/--no-{name[2:]}", help=text)]
     if len(names) == len(allowed):
         return Annotated[Literal[names], typer.Option(name, help=text)]
     numbers = [value.kind.__name__.upper() for value in allowed if isinstance(value, Range)]
-    words = [*names, *(["2,0,1,..."] if "array-like" in allowed else []), *(["none"] if None in allowed else [])]
+    words = [
+        *names,
+        *(_WORDS if "boolean" in allowed else []),
+        *(["2,0,1,..."] if "array-like" in allowed else []),
+        *(["none"] if None in allowed else []),
+    ]
     metavar = "|".join([*numbers, *words] or ["INT"])
     return Annotated[Any, typer.Option(name, metavar=metavar, parser=_parser(allowed), help=text)]
 
