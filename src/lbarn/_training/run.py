@@ -237,10 +237,10 @@ def train_run(
     data = data.in_order(order)
     places = range(0 if targets is None else D - len(targets), D)
     if before is None:
-        how, data, known = _settled(parameters, data, places, store)
+        how, data = _settled(parameters, data, places, store)
     else:
-        how, known = boosting(parameters, **before.found), {}
-    run = _trained(parameters, how, data, order, places, before, known, store, progress)
+        how = boosting(parameters, **before.found)
+    run = _trained(parameters, how, data, order, places, before, store, progress)
     if parameters.refit:
         run = run.refitted(data.train + data.valid, n_jobs=parameters.n_jobs)
     return replace(run, identity=own)
@@ -248,8 +248,8 @@ def train_run(
 
 def _settled(
     parameters: NetworkParameters, data: TrainingData, places: range, store: Checkpoint | None
-) -> tuple[Boosting, TrainingData, Columns]:
-    """How to learn, and from what, as a few of the columns say; and those columns, trained that way."""
+) -> tuple[Boosting, TrainingData]:
+    """How to learn, and from what, as a few of the columns say."""
     resolved: dict[str, Any] = {}
     if isinstance(parameters.max_leaf_nodes, str):
         resolved["max_leaf_nodes"] = 16
@@ -268,9 +268,7 @@ def _settled(
 
     how = boosting(parameters, **resolved)
     found = settled(how, data, places, train, judge, counts=parameters.counts == "auto", leaves=not resolved)
-    if resolved:
-        return how, found.data, {}
-    return found.how, found.data, found.columns
+    return found.how, found.data
 
 
 def _trained(
@@ -280,13 +278,12 @@ def _trained(
     order: NDArray[np.intp],
     own_places: range,
     before: TrainingRun | None,
-    known: Columns,
     store: Checkpoint | None,
     progress: Progress,
 ) -> TrainingRun:
     """All conditionals, with the leaves and the learning rate asked for, found by "auto", or used before.
 
-    Those at other places of the order than ``own_places`` are not learned, and those that are ``known`` not again.
+    Those at other places of the order than ``own_places`` are not learned.
     """
     layout, n_jobs = data.layout, parameters.n_jobs
     n_valid = float(data.valid.n_rows)
@@ -296,11 +293,7 @@ def _trained(
         start = {k: before.conditionals[first[k] : first[k + 1]] for k in own_places}
 
     def train(places: Sequence[int], how: Boosting) -> Columns:
-        left = [place for place in places if place not in known]
-        trained = train_network(left, how, data, start=start, n_jobs=n_jobs, checkpoint=store, progress=progress)
-        for _ in range(len(places) - len(left)):
-            progress()
-        return trained | {place: known[place] for place in places if place in known}
+        return train_network(places, how, data, start=start, n_jobs=n_jobs, checkpoint=store, progress=progress)
 
     def judge(columns: Columns) -> float:
         own = in_sequence(columns)

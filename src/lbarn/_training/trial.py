@@ -17,15 +17,15 @@ __all__ = ["Trial", "settled"]
 _TRIED = 24  # columns, at most
 _WIDE = 32  # columns from which the number of leaves is tried: with fewer it would take too large a part of the time
 _LEAVES = 4, 128
+_RATE, _ROUNDS, _PATIENCE = 0.1, 150, 25  # of every trial, so that a longer fit begins like a shorter one
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Some columns that were trained in one way, and how each of them validates."""
+    """A way to learn, and how well each of some columns validates that was trained so."""
 
     how: Boosting
     data: TrainingData
-    columns: Columns
     values: NDArray[np.float64]
 
     def gain(self, other: Trial) -> tuple[float, float]:
@@ -47,17 +47,17 @@ def settled(
     """Whether to count, and with how many leaves, by a few columns spread over the ``places``.
 
     Counts are kept if the columns validate better with them. The number of leaves, where none is asked for, is the one that goes with the
-    number of rows, halved or doubled as long as the columns are better for it by more than its error.
+    number of rows, halved as long as the columns are better for it, or else doubled as long as they are by more than its error.
     """
     tried = [places[int(k)] for k in np.unique(np.linspace(0, len(places) - 1, _TRIED + 2).round()[1:-1])]
 
     def trial(how: Boosting, data: TrainingData) -> Trial:
-        columns = train(tried, how, data)
-        return Trial(how, data, columns, judge(columns))
+        brief = replace(how, learning_rate=_RATE, max_iter=_ROUNDS, n_iter_no_change=_PATIENCE)
+        return Trial(how, data, judge(train(tried, brief, data)))
 
     leaves = leaves and how.max_leaf_nodes is None and data.layout.is_binary and len(places) >= _WIDE
     if not leaves and not (counts and data.counted):
-        return Trial(how, data, {}, np.zeros(0))
+        return Trial(how, data, np.zeros(0))
     if leaves:
         how = how.for_rows(data.train.n_rows)
     best = trial(how, data)
@@ -69,7 +69,7 @@ def settled(
         while _LEAVES[0] <= (J := int((best.how.max_leaf_nodes or 0) * factor)) <= _LEAVES[1]:
             other = trial(replace(best.how, max_leaf_nodes=J), best.data)
             gain, error = other.gain(best)
-            if gain <= error:
+            if gain <= (error if factor > 1 else 0.0):
                 break
             best = other
         if best is not before:
