@@ -215,6 +215,8 @@ def test_fit_takes_every_parameter(folder: Folder) -> None:
         refit=False,
         validation_fraction=0.3,
         binarize=0.6,
+        groups=[0, 1],
+        counts=True,
         random_state=3,
     ).fit(X)
     how = [
@@ -252,6 +254,10 @@ def test_fit_takes_every_parameter(folder: Folder) -> None:
         0.8,
         "--validation-fraction",
         0.3,
+        "--groups",
+        "0,1",
+        "--counts",
+        "yes",
         "--binarize",
         0.6,
         "--random-state",

@@ -111,7 +111,8 @@ class LearnerParameters(Parameters):
 
     max_leaf_nodes: int | str | None = param(
         None,
-        'Leaves per tree; None is 8 to 64, by the number of rows that a conditional is learned from; "auto" takes the best of 2, 4, ..., 128 on the '
+        "Leaves per tree; None is 8 to 64, by the number of rows that a conditional is learned from, and in a binary table of 32 columns or more as "
+        'many as 24 of them validate best with; "auto" takes the best of 2, 4, ..., 128 on the '
         'validation rows, "auto-each" the best for every column.',
         Range(int, 2, 65_535, "both"),
         "auto",
