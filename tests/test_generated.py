@@ -17,6 +17,7 @@ FEW = {"max_iter": 2, "max_leaf_nodes": 3, "learning_rate": 0.3, "random_state":
 pytestmark = [
     pytest.mark.filterwarnings("ignore:validation log-likelihood is still rising"),
     pytest.mark.filterwarnings("ignore:some rows have missing values"),
+    pytest.mark.filterwarnings("ignore:column .* has no values"),
 ]
 
 

@@ -25,6 +25,7 @@ GAPS = np.arange(N) % 8 == 3
 pytestmark = [
     pytest.mark.filterwarnings("ignore:validation log-likelihood is still rising"),
     pytest.mark.filterwarnings("ignore:some rows have missing values"),
+    pytest.mark.filterwarnings("ignore:column .* has no values"),
 ]
 
 

@@ -17,7 +17,10 @@ from lbarn import LBARN, CompressedDataError
 
 FEW = {"max_iter": 2, "max_leaf_nodes": 3, "learning_rate": 0.3, "random_state": 0}
 ODD = [0.0, -0.0, 5e-324, -5e-324, 2.2250738585072014e-308, 1e300, -1e300, 0.1, 1 / 3, 2.0**53, np.nan]
-pytestmark = pytest.mark.filterwarnings("ignore:validation log-likelihood is still rising")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:validation log-likelihood is still rising"),
+    pytest.mark.filterwarnings("ignore:column .* has no values"),
+]
 
 
 def assert_comes_back(model: LBARN, frame: pd.DataFrame) -> None:

@@ -438,6 +438,7 @@ std::pair<New1<double>, New1<double>> histogram_of(const Array2<uint8_t>& rows, 
 
 NB_MODULE(_core, m) {
   using namespace lbarn;
+  nb::set_leak_warnings(false);  // what a caller still holds when the interpreter ends is not his to read about
   constexpr auto kShared = nb::rv_policy::automatic;  // an array has an owner of its own
   nb::exception<Cancelled>(m, "Cancelled");
   nb::class_<CancelFlag>(m, "CancelFlag")
