@@ -106,16 +106,17 @@ def _found(rows: _Ones) -> Iterable[list[int]]:
     varying = varying[np.argsort(-rows.counts[varying], kind="stable")]
     if len(varying) < 2 or float(len(varying)) ** 2 * rows.words.shape[1] > _MOST_WORK:
         return []
-    search = _Search(rows, np.log(count))
-    left: list[int] = varying.tolist()
+    search = _Search(rows, float(np.log(count)))
+    taken = np.zeros(count, np.bool_)
     found: list[list[int]] = []
     for exact in (True, False):
-        for seed in list(left):
-            if seed in left:
-                members = search.grown(seed, left, exact)
+        for place, seed in enumerate(varying.tolist()):
+            if not taken[seed] and search.may_grow(seed, exact):
+                rarer = varying[place + 1 :]
+                members = search.grown(seed, rarer[~taken[rarer]], exact)
+                taken[members] = True
                 if members:
                     found.append(sorted(members))
-                    left = [j for j in left if j not in members]
     return sorted(found)
 
 
@@ -123,9 +124,14 @@ class _Search:
     def __init__(self, rows: _Ones, choice: float) -> None:
         self._rows, self._choice = rows, choice
 
-    def grown(self, seed: int, left: Sequence[int], exact: bool) -> list[int]:
-        """The group of a column among those that are left, most common ones first; empty if there is none."""
-        others = self._free(np.array([j for j in left if j != seed], dtype=np.intp), self._rows.words[seed])
+    def may_grow(self, seed: int, exact: bool) -> bool:
+        """Whether a column that is as common could be evidence enough."""
+        n, ones = self._rows.n_rows, int(self._rows.counts[seed])
+        return ones * float(np.log(n / (n - ones))) - self._choice > (0.0 if exact else _EVIDENCE)
+
+    def grown(self, seed: int, rarer: NDArray[np.intp], exact: bool) -> list[int]:
+        """The group of a column and some of those that are no more common, most common ones first; empty if there is none."""
+        others = self._free(rarer, self._rows.words[seed])
         if exact and self._rows.counts[seed] + self._rows.counts[others].sum() < self._rows.n_rows:
             return []  # all together do not cover the rows
         for first in others[: _FIRST_MEMBERS if exact else 1].tolist():
