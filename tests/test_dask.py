@@ -247,7 +247,7 @@ def test_a_worker_that_stands_still_for_a_while_changes_nothing(client: Any, sma
 @pytest.fixture
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_calls, "_ANSWER", 5.0)
-    monkeypatch.setattr(cluster_calls, "_NO_WORKER", 6.0)
+    monkeypatch.setattr(cluster_calls, "_NO_WORKER", 3.0)
 
 
 @pytest.mark.filterwarnings("ignore:a worker was lost:RuntimeWarning")

@@ -231,15 +231,15 @@ class Network:
     def _evaluator(self, rows: Cells) -> Callable[[int], NDArray[np.int64]]:
         """log p of the column at a place in the order, for every row. A row only pays for the nodes that it reaches."""
         bits = self.ordered_layout.pack(rows)
-        if not self.by_columns:
-            everyone = np.arange(len(rows), dtype=np.int32)
+        everyone = np.arange(len(rows), dtype=np.int32)
+        if not self.ordered_layout.is_binary:
             return lambda k: self.nodes.log_p(k, np.ascontiguousarray(rows[:, k]), bits.rows, everyone)
         columns = bits.columns  # transposed once, before threads share it
-        few = np.arange(bits.n_rows, dtype=np.int32) if bits.n_rows <= _FEW_ROWS else None
 
         def evaluate(k: int) -> NDArray[np.int64]:
             trees = self.trees[k]
-            odds = trees.log_odds(columns, bits.n_rows) if few is None else trees.log_odds_at(bits.rows, few)
+            by_rows = trees.counts is not None or len(rows) <= _FEW_ROWS
+            odds = trees.log_odds_at(bits.rows, everyone) if by_rows else trees.log_odds(columns, len(rows))
             return log_likelihoods(odds, columns[k])
 
         return evaluate
