@@ -237,7 +237,7 @@ def train_run(
     data = data.in_order(order)
     places = range(0 if targets is None else D - len(targets), D)
     if before is None:
-        how, data = _settled(parameters, data, places, store)
+        how, data = _settled(parameters, data, places)
     else:
         how = boosting(parameters, **before.found)
     run = _trained(parameters, how, data, order, places, before, store, progress)
@@ -246,9 +246,7 @@ def train_run(
     return replace(run, identity=own)
 
 
-def _settled(
-    parameters: NetworkParameters, data: TrainingData, places: range, store: Checkpoint | None
-) -> tuple[Boosting, TrainingData]:
+def _settled(parameters: NetworkParameters, data: TrainingData, places: range) -> tuple[Boosting, TrainingData]:
     """How to learn, and from what, as a few of the columns say."""
     resolved: dict[str, Any] = {}
     if isinstance(parameters.max_leaf_nodes, str):
@@ -257,7 +255,7 @@ def _settled(
         resolved["learning_rate"] = 0.1
 
     def train(tried: Sequence[int], how: Boosting, data: TrainingData) -> Columns:
-        return train_network(tried, how, data, n_jobs=parameters.n_jobs, checkpoint=store)
+        return train_network(tried, how, data, n_jobs=parameters.n_jobs)
 
     def judge(columns: Columns) -> NDArray[np.float64]:
         own = in_sequence(columns)

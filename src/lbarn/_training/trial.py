@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lbarn._engine.conditional import Boosting
-from lbarn._engine.rows import TrainingData
+from lbarn._engine.rows import TrainingData, TrainingRows
 from lbarn._training.auto import Columns
 
 __all__ = ["Trial", "settled"]
@@ -17,6 +17,7 @@ __all__ = ["Trial", "settled"]
 _TRIED = 24  # columns, at most
 _WIDE = 32  # columns from which the number of leaves is tried: with fewer it would take too large a part of the time
 _LEAVES = 4, 128
+_MOST_ROWS = 50_000  # to train on, and to validate on
 _RATE, _ROUNDS, _PATIENCE = 0.1, 150, 25  # of every trial, so that a longer fit begins like a shorter one
 
 
@@ -53,7 +54,7 @@ def settled(
 
     def trial(how: Boosting, data: TrainingData) -> Trial:
         brief = replace(how, learning_rate=_RATE, max_iter=_ROUNDS, n_iter_no_change=_PATIENCE)
-        return Trial(how, data, judge(train(tried, brief, data)))
+        return Trial(how, data, judge(train(tried, brief, _some_rows(data))))
 
     leaves = leaves and how.max_leaf_nodes is None and data.layout.is_binary and len(places) >= _WIDE
     if not leaves and not (counts and data.counted):
@@ -75,3 +76,12 @@ def settled(
         if best is not before:
             break
     return best
+
+
+def _some_rows(data: TrainingData) -> TrainingData:
+    def some(rows: TrainingRows) -> TrainingRows:
+        if rows.n_rows <= _MOST_ROWS:
+            return rows
+        return rows.take(np.sort(np.random.default_rng([data.seed, 3]).permutation(rows.n_rows)[:_MOST_ROWS]))
+
+    return replace(data, train=some(data.train), valid=some(data.valid))
