@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from browser import CHROMIUM, Browser
 from lbarn import _core
 from lbarn._engine.bits import PackedBits, pack
 
@@ -114,3 +115,12 @@ def shared_data(shared_folder: Path) -> Callable[[str], Dataset]:
             return Dataset(*(pack(np.unpackbits(z[part], axis=1, count=d)) for part in Dataset._fields))
 
     return load
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium to open pages in")
+    browser = Browser(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()

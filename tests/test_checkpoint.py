@@ -39,12 +39,12 @@ def stop_after(finished: int, monkeypatch: pytest.MonkeyPatch, fit: Callable[[],
     save = Checkpoint.save
     saved = 0
 
-    def save_or_stop(*args: Any, **how: Any) -> None:
+    def save_or_stop(*args: Any) -> None:
         nonlocal saved
         if saved == finished:
             raise KeyboardInterrupt
         saved += 1
-        save(*args, **how)
+        save(*args)
 
     with monkeypatch.context() as patch:
         patch.setattr(Checkpoint, "save", save_or_stop)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import FrozenInstanceError
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -19,7 +18,7 @@ import pyarrow as pa
 import pytest
 from sklearn.datasets import load_wine
 
-from browser import CHROMIUM, Browser
+from browser import Browser
 from lbarn import fidelity
 from lbarn.comparison.copies import Space, copied_share, repeated_share
 from lbarn.comparison.encoding import encode
@@ -502,15 +501,6 @@ def test_a_page_of_one_column(tmp_path: Path) -> None:
     pytest.importorskip("jinja2")
     write_comparison(fidelity(HOLDOUT[["price"]], MORE[["price"]]), tmp_path / "one.html")
     assert "Pairs of columns" not in (tmp_path / "one.html").read_text(encoding="utf-8")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("there is no Chromium")
-    opened = Browser(tmp_path_factory.mktemp("profile"))
-    yield opened
-    opened.close()
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from browser import CHROMIUM, Browser
+from browser import Browser
 from lbarn import LBARN
 from lbarn.baselines import IndependentBits
 from lbarn.explorer import ExplorerServer
@@ -440,15 +440,6 @@ def test_a_typed_row_that_cannot_be_read_is_told(server: ExplorerServer) -> None
 
 
 # ---------------------------------------------------------------------- in a browser
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium to open pages in")
-    browser = Browser(tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.close()
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import re
 import sys
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
 
 import lbarn
-from browser import CHROMIUM, Browser
+from browser import Browser
 from lbarn import LBARN, LBARNClassifier, LBARNEnsemble
 from lbarn._models.density import Density
 from lbarn.anomalies import explain
@@ -197,15 +196,6 @@ class TestPage:
         loaded = lbarn.load(tmp_path / "model")
         write_report(loaded, TEST, tmp_path / "again.html", title="Images", image_shape=list(SHAPE))
         assert (tmp_path / "again.html").read_bytes() == pages["images"].read_bytes()
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium to open pages in")
-    browser = Browser(tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.close()
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
 
-from browser import CHROMIUM, Browser
+from browser import Browser
 from lbarn import LBARN, LBARNEnsemble
 from lbarn.report import write_report
 from lbarn.report.tables.facts import Facts, collect
@@ -322,15 +321,6 @@ class TestPage:
     def test_a_table_without_a_single_value(self, model: LBARN, test_rows: pd.DataFrame, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="every value of X is missing"):
             write_report(model, test_rows.mask(test_rows.notna()), tmp_path / "report.html")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium to open pages in")
-    browser = Browser(tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.close()
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

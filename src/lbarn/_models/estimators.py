@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from lbarn._training.run import as_lists
 from lbarn.parameters import Parameters, constraints, documented
 
 if TYPE_CHECKING:
@@ -52,11 +53,9 @@ def _plain(value: Any) -> Any:
         return None
     if isinstance(value, Mapping):
         return [
-            [_plain(key), own] for key, own in value.items()
+            [as_lists(key), own] for key, own in value.items()
         ]  # names in JSON are strings, and columns may be numbers
-    if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str):
-        return [_plain(own) for own in value]
-    return value.item() if isinstance(value, np.generic) else value
+    return as_lists(value)
 
 
 def parameters_from_json(kind: type[_Model], parameters: Any) -> _Model:

@@ -83,8 +83,8 @@ class Checkpoint:
 
     # ------------------------------------------------------------------ dimensions
 
-    def save(self, how: Boosting, place: int, conditionals: tuple[Conditional, ...], *, counting: bool = False) -> None:
-        """Keep the conditionals of the column at a place of the order; ``counting`` if they were learned with counts."""
+    def save(self, how: Boosting, place: int, conditionals: tuple[Conditional, ...]) -> None:
+        """Keep the conditionals of the column at a place of the order."""
         tensors: container.Tensors = {
             **pack_trees([own.trees for own in conditionals]),
             "train_curve": np.concatenate([np.zeros(0), *(own.train_curve for own in conditionals)]),
@@ -93,15 +93,13 @@ class Checkpoint:
             "shares": np.array([(own.train_share, own.valid_share) for own in conditionals]).reshape(-1, 2),
             "constant": np.array([own.constant for own in conditionals], np.uint8),
         }
-        self._write((how, counting), f"{place:05d}", {}, tensors)
+        self._write(how, f"{place:05d}", {}, tensors)
 
-    def load(
-        self, how: Boosting, layout: Layout, place: int, *, counting: bool = False
-    ) -> tuple[Conditional, ...] | None:
+    def load(self, how: Boosting, layout: Layout, place: int) -> tuple[Conditional, ...] | None:
         """The finished conditionals, or None if there are none, or none that this fit can have written."""
         n_nodes, first = layout.columns[place].n_nodes, int(layout.first_bit[place])
         try:
-            tensors = self._read((how, counting), f"{place:05d}")[1]
+            tensors = self._read(how, f"{place:05d}")[1]
             trees = unpack_trees(tensors, first + np.arange(n_nodes))
             counts = np.array([len(own) for own in trees], dtype=np.int64)
             ends = np.cumsum(counts + 1)

@@ -46,7 +46,7 @@ def find_groups(
     found = [members for members in _found(train) if not _breaks(valid, members)]
     exact = [_covers(train, members) and _covers(valid, members) for members in found]
     # No row has broken a rule, so what they say about it is pooled: half a row in all that could have.
-    chances = sum(_chances(rows, members) for rows in (train, valid) for members in found)
+    chances = sum(_chances(rows, members)[0] for rows in (train, valid) for members in found)
     log_odds = -float(np.log(2 * chances + 1))
     return tuple(Group(tuple(binary[own].tolist()), whole, log_odds) for own, whole in zip(found, exact))
 
@@ -68,8 +68,7 @@ def _given(
             raise ValueError("groups: each must name at least two columns, none of which is named twice")
         taken |= set(columns)
         members = [place[j] for j in columns]
-        broken = sum(_broken(part, members) for part in rows)
-        chances = sum(_chances(part, members) for part in rows)
+        chances, broken = map(sum, zip(*(_chances(part, members) for part in rows)))
         exact = broken == 0 and all(_covers(part, members) for part in rows)
         result.append(Group(tuple(columns), exact, float(np.log((broken + 0.5) / (chances - broken + 0.5)))))
     return tuple(result)
@@ -180,19 +179,11 @@ def _covers(rows: _Ones, members: Sequence[int]) -> bool:
     return known and _count(_union(rows, members)) == rows.n_rows
 
 
-def _chances(rows: _Ones, members: Sequence[int]) -> int:
-    """How often a member could have been 1 after another one was."""
-    before, total = np.zeros_like(rows.words[0]), 0
+def _chances(rows: _Ones, members: Sequence[int]) -> tuple[int, int]:
+    """How often a member could have been 1 after another one was, and how often it was."""
+    before, chances, broken = np.zeros_like(rows.words[0]), 0, 0
     for j in members:
-        total += _count(before)
+        chances += _count(before)
+        broken += _count(before & rows.words[j])
         before |= rows.words[j]
-    return total
-
-
-def _broken(rows: _Ones, members: Sequence[int]) -> int:
-    """How often one was."""
-    before, total = np.zeros_like(rows.words[0]), 0
-    for j in members:
-        total += _count(before & rows.words[j])
-        before |= rows.words[j]
-    return total
+    return chances, broken

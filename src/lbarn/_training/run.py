@@ -31,7 +31,7 @@ from lbarn._training.trial import settled
 from lbarn.errors import CheckpointError
 from lbarn.parameters import LearnerParameters, NetworkParameters
 
-__all__ = ["TrainingRun", "boosting", "identity", "is_auto", "train_network", "train_run"]
+__all__ = ["TrainingRun", "as_lists", "boosting", "identity", "is_auto", "train_network", "train_run"]
 
 Progress = Callable[[], None]
 
@@ -186,14 +186,15 @@ def identity(parameters: LearnerParameters, data: str | None = None) -> dict[str
         if isinstance(value, np.random.RandomState):
             value = "RandomState"
         elif isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str):
-            value = _as_lists(value)
+            value = as_lists(value)
         found[own.name] = repr(value)
     return found
 
 
-def _as_lists(value: Any) -> Any:
+def as_lists(value: Any) -> Any:
+    """Arrays and sequences, also in each other, as lists of plain values."""
     if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str):
-        return [_as_lists(own) for own in value]
+        return [as_lists(own) for own in value]
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -364,10 +365,9 @@ def train_network(
 ) -> Columns:
     """Train (or, from ``start``, continue) the columns at these places of the order, costly ones first."""
     columns: Columns = {}
-    counting = bool(data.counted)
     arguments: list[tuple[int, tuple[Conditional, ...] | None]] = []
     for place in sorted(places, reverse=True):
-        finished = checkpoint.load(how, data.layout, place, counting=counting) if checkpoint else None
+        finished = checkpoint.load(how, data.layout, place) if checkpoint else None
         if finished is not None:
             columns[place] = finished
             progress()
@@ -377,7 +377,7 @@ def train_network(
     def done(place: int, result: tuple[Conditional, ...]) -> None:
         columns[place] = result
         if checkpoint:
-            checkpoint.save(how, place, result, counting=counting)
+            checkpoint.save(how, place, result)
         progress()
 
     each_dimension(_train, arguments, how, data, n_jobs=n_jobs, done=done)

@@ -54,11 +54,12 @@ def settled(
 
     def trial(how: Boosting, data: TrainingData) -> Trial:
         brief = replace(how, learning_rate=_RATE, max_iter=_ROUNDS, n_iter_no_change=_PATIENCE)
-        return Trial(how, data, judge(train(tried, brief, _some_rows(data))))
+        return Trial(how, data, judge(train(tried, brief, replace(some, counted=data.counted))))
 
     leaves = leaves and how.max_leaf_nodes is None and data.layout.is_binary and len(places) >= _WIDE
     if not leaves and not (counts and data.counted):
         return Trial(how, data, np.zeros(0))
+    some = _some_rows(data)
     if leaves:
         how = how.for_rows(data.train.n_rows)
     best = trial(how, data)
