@@ -33,7 +33,7 @@ int32_t walk(const uint8_t* row, const TreesView& trees) {
 int32_t log_odds_of(int32_t sum, const uint8_t* row, const TreesView& trees) {
   for (size_t i = 0; i < trees.n_closers; ++i)
     if (is_one(row, trees.closers[i])) return trees.closed;
-  return clamped(sum, trees.limit);
+  return certain(sum, trees);
 }
 
 // The same trees on the features that they split on, numbered anew in ascending order, and where those are in a row.
@@ -97,8 +97,8 @@ class CompactTrees {
 std::vector<int32_t> log_odds(const Columns& columns, const TreesView& trees) {
   std::vector<int32_t> sums(columns.padded_rows());
   kernels().add_trees(columns, trees, sums.data());
-  if (trees.limit < kNoLimit)
-    for (int32_t& sum : sums) sum = clamped(sum, trees.limit);
+  if (trees.limit < kNoLimit || !trees.stretch.none())
+    for (int32_t& sum : sums) sum = certain(sum, trees);
   for (size_t w = 0; trees.n_closers && w < columns.words; ++w) {
     uint64_t any = 0;
     for (size_t i = 0; i < trees.n_closers; ++i) any |= columns.column(trees.closers[i])[w];
