@@ -22,7 +22,7 @@ int32_t walk(const uint8_t* row, const TreesView& trees) {
     size_t leaf = 0;
     for (size_t k = 0; k < tree.n_splits; ++k) {
       const Split split = tree.splits[k];
-      leaf = (split.leaf == leaf) & is_one(row, split.feature) ? k + 1 : leaf;
+      leaf = ((split.leaf == leaf) & is_one(row, split.feature)) ? k + 1 : leaf;
     }
     sum += tree.values[leaf];
   }
