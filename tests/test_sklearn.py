@@ -49,6 +49,7 @@ def test_clone_keeps_every_parameter_and_nothing_learned() -> None:
         "counts": True,
         "cap": True,
         "sharpen": False,
+        "merge_rows": False,
         "max_features": 0.5,
         "refit": True,
         "n_iter_no_change": None,

@@ -18,6 +18,7 @@
 #include "bits.hpp"
 #include "booster.hpp"
 #include "counts.hpp"
+#include "distinct.hpp"
 #include "entropy.hpp"
 #include "evaluate.hpp"
 #include "kernels.hpp"
@@ -135,15 +136,17 @@ struct BoundRows {
   Array2<uint64_t> columns;
   std::optional<Array1<double>> weight;
   std::optional<BoundCells> cells;
+  std::optional<Array1<uint32_t>> count;
   WeightedRows rows;
 
   BoundRows(Array2<uint64_t> columns, size_t n_rows, std::optional<Array1<double>> weight,
-            std::optional<BoundCells> cells)
-      : columns(std::move(columns)), weight(std::move(weight)), cells(std::move(cells)) {
+            std::optional<BoundCells> cells, std::optional<Array1<uint32_t>> count)
+      : columns(std::move(columns)), weight(std::move(weight)), cells(std::move(cells)), count(std::move(count)) {
+    require(!this->count || (this->count->shape(0) == n_rows && !this->weight), "count: one per row, and no weights");
     require(!this->weight || this->weight->shape(0) == n_rows, "weight: one value per row is needed");
     require(!this->cells || this->cells->view.rows == n_rows, "cells: one per row and column is needed");
     rows = {columns_of(this->columns, n_rows), this->weight ? this->weight->data() : nullptr,
-            this->cells ? &this->cells->view : nullptr};
+            this->cells ? &this->cells->view : nullptr, this->count ? this->count->data() : nullptr};
   }
   BoundRows(const BoundRows&) = delete;
   const WeightedRows& with_position(size_t position) const {
@@ -413,6 +416,21 @@ class Entropies {
   ConditionalEntropies entropies_;
 };
 
+std::optional<std::pair<New1<int32_t>, New1<uint32_t>>> distinct_rows_of(const Array2<uint8_t>& rows,
+                                                                         const Array1<int32_t>& index, size_t n_columns,
+                                                                         size_t most) {
+  const Rows r = rows_of(rows);
+  require(n_columns <= 8 * r.stride, "n_columns: rows have fewer");
+  check_index(index, r.count);
+  DistinctRows found;
+  {
+    nb::gil_scoped_release released;
+    found = distinct_rows(r, index.data(), index.shape(0), n_columns, most);
+  }
+  if (found.index.empty()) return std::nullopt;
+  return std::make_pair(give(std::move(found.index)), give(std::move(found.count)));
+}
+
 std::pair<New1<double>, New1<double>> histogram_of(const Array2<uint8_t>& rows, const Array1<uint32_t>& index,
                                                    const Array2<uint16_t>& digits, std::optional<size_t> n_columns) {
   Rows r = rows_of(rows);
@@ -424,7 +442,7 @@ std::pair<New1<double>, New1<double>> histogram_of(const Array2<uint8_t>& rows, 
   planes.digits = static_cast<int>(digits.shape(0));
   for (int k = 0; k < planes.digits; ++k) planes.plane[k] = digits.data() + static_cast<size_t>(k) * r.count;
   std::vector<uint32_t> list(index.data(), index.data() + index.shape(0));
-  list.resize(list.size() + 8);
+  list.resize(list.size() + kIndexRoom);
   const size_t slots = scan_slots(r);
   std::vector<double> g(slots), h(slots), g_out(slots), h_out(slots);
   HistogramScratch scratch;
@@ -474,8 +492,10 @@ NB_MODULE(_core, m) {
            "cells"_a, "first"_a, "offsets"_a, "lo"_a, "hi"_a)
       .def("take", &BoundCells::take, "index"_a);
   nb::class_<BoundRows>(m, "WeightedRows")
-      .def(nb::init<Array2<uint64_t>, size_t, std::optional<Array1<double>>, std::optional<BoundCells>>(), "columns"_a,
-           "n_rows"_a, "weight"_a.none() = nb::none(), "cells"_a.none() = nb::none());
+      .def(nb::init<Array2<uint64_t>, size_t, std::optional<Array1<double>>, std::optional<BoundCells>,
+                    std::optional<Array1<uint32_t>>>(),
+           "columns"_a, "n_rows"_a, "weight"_a.none() = nb::none(), "cells"_a.none() = nb::none(),
+           "count"_a.noconvert().none() = nb::none());
   nb::class_<BoundTrees>(m, "Trees")
       .def(nb::init<Array2<uint16_t>, Array1<float>, Array1<int32_t>, Array1<int64_t>, int32_t,
                     std::optional<Array1<uint16_t>>, int32_t, std::array<uint8_t, kKnees>>(),
@@ -510,6 +530,7 @@ NB_MODULE(_core, m) {
   m.def("choose_simd_path", &choose_kernels, "name"_a);
   m.def("column_words", &column_words, "n_rows"_a);
   m.def("transpose", &transposed, "rows"_a, "n_columns"_a);
+  m.def("distinct_rows", &distinct_rows_of, "rows"_a, "index"_a, "n_columns"_a, "most"_a);
   m.def("take_columns", &taken, "rows"_a, "index"_a, "n_columns"_a);
   m.def("count_ones", &counted, "rows"_a, "index"_a, "counts"_a);
   m.def("with_counts", &with_counts, "rows"_a, "index"_a, "counts"_a, "position"_a, "with_target"_a);

@@ -41,7 +41,13 @@ Grower::Leaf& Grower::leaf_at(size_t i) {
 
 void Grower::scan_bits(Leaf& leaf, size_t count, const QuantisedRows& rows, const GrowthLimits& limits) {
   if (scores_.empty()) return;
-  kernels_.histogram(predictors_.rows(), index_.data(), count, rows.planes, scratch_, leaf.g.data(), leaf.h.data());
+  const Rows& bits = predictors_.rows();
+  if (2 * count > bits.count) {  // reading all of them in order is faster then
+    if (interleaved_.empty()) kernels_.interleave_rows(bits, interleaved_);
+    kernels_.histogram_of_all(bits, interleaved_, rows.planes, scratch_, leaf.g.data(), leaf.h.data());
+  } else {
+    kernels_.histogram(bits, index_.data(), count, rows.planes, scratch_, leaf.g.data(), leaf.h.data());
+  }
   for (size_t j = 0; limits.keep && j < scores_.size(); ++j) {
     leaf.g[j] *= limits.keep[j];
     leaf.h[j] *= limits.keep[j];

@@ -62,8 +62,9 @@ class Grower {
   const CellPredictors& cells_;
   std::vector<Leaf> leaves_;  // kept from tree to tree
   std::vector<uint32_t> index_;
-  std::vector<double> scores_;
-  std::vector<CellRow> fresh_;  // zeros between scans
+  std::vector<float> scores_;
+  std::vector<uint8_t> interleaved_;  // all rows, for roots
+  std::vector<CellRow> fresh_;        // zeros between scans
   std::vector<CellScores> cell_scores_, other_cell_scores_;
   CellPredictors::Few few_;
   size_t few_rows_ = 0;  // leaves of so many have no sums over cells

@@ -9,6 +9,7 @@ namespace lbarn {
 const Kernels& portable_kernels();
 #if LBARN_AVX2
 const Kernels& avx2_kernels();
+const Kernels& avx512_kernels();
 #endif
 #if LBARN_NEON
 const Kernels& neon_kernels();
@@ -20,6 +21,9 @@ namespace {
 std::vector<const Kernels*> paths() {
   std::vector<const Kernels*> found;
 #if LBARN_AVX2
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2"))
+    found.push_back(&avx512_kernels());
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")) found.push_back(&avx2_kernels());
 #endif
 #if LBARN_NEON

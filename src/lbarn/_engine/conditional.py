@@ -82,7 +82,7 @@ class Boosting:
 
 
 def _rows(bits: Bits, weight: Weights, cells: _core.CellColumns | None = None) -> _core.WeightedRows:
-    return _core.WeightedRows(bits.columns, bits.n_rows, weight, cells)
+    return _core.WeightedRows(bits.columns, bits.n_rows, weight, cells, bits.count)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lbarn import _core
-from lbarn._engine.bits import PickedRows, row_bytes
+from lbarn._engine.bits import Count, PickedRows, row_bytes
 
 __all__ = ["Counts"]
 
@@ -91,8 +91,8 @@ class Counts:
         """Some of the packed rows up to the position, followed by the features."""
         return _core.with_counts(rows, index, self.core, self.position, False)
 
-    def to_train(self, rows: NDArray[np.uint8], index: NDArray[np.int32]) -> PickedRows:
-        """The same with the position's own bit last."""
+    def to_train(self, rows: NDArray[np.uint8], index: NDArray[np.int32], count: Count = None) -> PickedRows:
+        """The same with the position's own bit last; each row stands for ``count`` equal ones."""
         n_columns = self.position + len(self) + 1
         columns = np.zeros((n_columns, _core.column_words(len(index))), np.uint64)
         for start in range(0, len(index), _CHUNK_ROWS):
@@ -101,4 +101,4 @@ class Counts:
             first = start // 64
             size = min(words.shape[1], columns.shape[1] - first)
             columns[:, first : first + size] = words[:, :size]
-        return PickedRows(columns, len(index))
+        return PickedRows(columns, len(index), count)

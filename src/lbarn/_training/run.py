@@ -242,7 +242,7 @@ def train_run(
         order = _order(parameters, data, store) if before is None else before.order
     if parameters.counts is not False and before is None:
         data = replace(data, counted=kinds_of_ones(data, rows.shared_levels()))
-    data = data.in_order(order)
+    data = data.in_order(order).merged(parameters.merge_rows)
     places = range(0 if targets is None else D - len(targets), D)
     if before is None:
         how, data = _settled(parameters, data, places)

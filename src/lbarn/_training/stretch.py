@@ -104,7 +104,9 @@ def _tally(
         if not own.constant and there.n_rows:
             odds = own.log_odds(there.bits)
             ones = there.bits.column(own.target) == 1
-            weight = np.ones(there.n_rows) if there.weight is None else there.weight / max(there.weight.mean(), _TINY)
+            weight = np.ones(len(ones)) if there.bits.count is None else there.bits.count.astype(np.float64)
+            if there.weight is not None:
+                weight = there.weight / max(there.weight.mean(), _TINY)
             size = np.minimum(np.abs(odds) * (LOG_ODDS_UNIT / _BIN), _MOST / _BIN).astype(np.intp)
             for total, count in zip(counted, (weight, weight * (ones != (odds > 0)))):
                 total += np.bincount(size, count, len(total))
