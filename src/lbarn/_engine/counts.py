@@ -68,16 +68,15 @@ class Counts:
     def core(self) -> _core.Counts:
         """The same arrays for the core, which checks them."""
         try:
-            return _core.Counts(self.masks, self.which, self.at_least)
+            return _core.Counts(self.position, self.masks, self.which, self.at_least)
         except TypeError:
             raise ValueError("an array of the counts has another type or shape") from None
 
     def check(self) -> None:
         """Raise a ValueError if bits at or after the position are counted."""
         self.core  # noqa: B018
-        bits = np.unpackbits(self.masks.view(np.uint8), axis=1, bitorder="little")
-        if self.masks.shape[1] * 8 != row_bytes(self.position) or bits[:, self.position :].any():
-            raise ValueError("bits are counted that come later in the order")
+        if self.masks.shape[1] * 8 != row_bytes(self.position):
+            raise ValueError("an array of the counts has another type or shape")
 
     def counted(self, m: int) -> NDArray[np.intp]:
         """The positions that count ``m`` is over."""
@@ -89,14 +88,14 @@ class Counts:
 
     def appended(self, rows: NDArray[np.uint8], index: NDArray[np.int32]) -> NDArray[np.uint8]:
         """Some of the packed rows up to the position, followed by the features."""
-        return _core.with_counts(rows, index, self.core, self.position, False)
+        return _core.with_counts(rows, index, self.core, False)
 
     def to_train(self, rows: NDArray[np.uint8], index: NDArray[np.int32]) -> PickedRows:
         """The same with the position's own bit last."""
         n_columns = self.position + len(self) + 1
         columns = np.zeros((n_columns, _core.column_words(len(index))), np.uint64)
         for start in range(0, len(index), _CHUNK_ROWS):
-            part = _core.with_counts(rows, index[start : start + _CHUNK_ROWS], self.core, self.position, True)
+            part = _core.with_counts(rows, index[start : start + _CHUNK_ROWS], self.core, True)
             words = _core.transpose(part, n_columns)
             first = start // 64
             size = min(words.shape[1], columns.shape[1] - first)

@@ -195,9 +195,9 @@ def _push(coder: Any, code: ColumnCode, cells: NDArray[Any], plain: Column) -> N
             other = rows[own == len(chances) - 1]
             for digit, size in reversed(_digits(n_other)):
                 part = (offsets[other].view(np.uint64) >> np.uint64(digit)) & np.uint64((1 << _DIGIT_BITS) - 1)
-                _encode(coder, part, np.full(size, 1.0 / size), size)
+                _encode(coder, part, constriction.stream.model.Uniform(size))
         if len(chances) > 1:
-            _encode(coder, own, chances, len(chances))
+            _encode(coder, own, _model(chances))
 
 
 def _pop(coder: Any, code: ColumnCode, cells: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -205,26 +205,26 @@ def _pop(coder: Any, code: ColumnCode, cells: NDArray[Any]) -> tuple[NDArray[np.
     for cell, rows in _groups(code, cells):
         chances, n_other = code.choices(cell)
         if len(chances) > 1:
-            symbols[rows] = coder.decode(_model(chances, len(chances)), len(rows))
+            symbols[rows] = coder.decode(_model(chances), len(rows))
         if n_other > 1:
             other = rows[symbols[rows] == len(chances) - 1]
             for digit, size in _digits(n_other):
                 if len(other):
-                    part = coder.decode(_model(np.full(size, 1.0 / size), size), len(other)).astype(np.int64)
-                    offsets[other] |= part << digit
+                    part = coder.decode(constriction.stream.model.Uniform(size), len(other))
+                    offsets[other] |= part.astype(np.int64) << digit
             if (offsets[other].view(np.uint64) > np.uint64(n_other - 1)).any():
                 raise CompressedDataError(_DAMAGED)
     return symbols, offsets
 
 
-def _encode(coder: Any, symbols: NDArray[Any], chances: NDArray[np.float64], size: int) -> None:
+def _encode(coder: Any, symbols: NDArray[Any], model: Any) -> None:
     if len(symbols):
-        coder.encode_reverse(symbols.astype(np.int32), _model(chances, size))
+        coder.encode_reverse(symbols.astype(np.int32), model)
 
 
-def _model(chances: NDArray[np.float64], size: int) -> Any:
+def _model(chances: NDArray[np.float64]) -> Any:
     if (chances == chances[0]).all():
-        return constriction.stream.model.Uniform(size)
+        return constriction.stream.model.Uniform(len(chances))
     return constriction.stream.model.Categorical(chances, perfect=False)
 
 

@@ -212,7 +212,7 @@ class Codec:
         self.fingerprint = network.fingerprint()
         self._n_jobs = n_jobs
         layout = network.ordered_layout
-        if network.by_columns:
+        if layout.is_binary:
             self._steps: Sequence[Any] = range(layout.n_columns)
             self._blocks: type[_BitBlock] | type[_CellBlock] = _BitBlock
         else:

@@ -31,7 +31,7 @@ __all__ = ["Distribution", "Given", "GivenChunk", "Network", "RowCodec", "given_
 Floats = NDArray[np.float64]
 
 _PARTICLES = 1000  # for the likelihood of rows with missing values
-_FEW_ROWS = 64  # up to which rows are evaluated one by one
+_FEW_ROWS = 4  # up to which rows are evaluated one by one
 _DRAWN_ROWS = 4096  # rows drawn together, each such block from a random stream of its own
 
 
@@ -191,11 +191,6 @@ class Network:
         return any(trees.counts is not None for trees in self.trees)
 
     @cached_property
-    def by_columns(self) -> bool:
-        """Whether rows are evaluated column by column: faster, for bits that depend on bits alone."""
-        return self.ordered_layout.is_binary and not self.has_counts
-
-    @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """Binary columns of which at most one is 1 in a row, or nearly so."""
         owner = self.ordered_layout.bit_column
@@ -238,8 +233,7 @@ class Network:
 
         def evaluate(k: int) -> NDArray[np.int64]:
             trees = self.trees[k]
-            by_rows = trees.counts is not None or len(rows) <= _FEW_ROWS
-            odds = trees.log_odds_at(bits.rows, everyone) if by_rows else trees.log_odds(columns, len(rows))
+            odds = trees.log_odds_at(bits.rows, everyone) if len(rows) <= _FEW_ROWS else trees.log_odds(columns, len(rows))
             return log_likelihoods(odds, columns[k])
 
         return evaluate
@@ -320,7 +314,7 @@ class Network:
 
     def _draw_block(self, n: int, seed: tuple[int, int], known: Cells | None) -> Cells:
         rng = np.random.default_rng(seed)
-        if not self.by_columns:
+        if not self.ordered_layout.is_binary:
             return self._draw_cells(n, rng, known)
         columns = np.zeros((self.n_columns, _core.column_words(n)), np.uint64)
         rows = np.empty((n, self.n_columns), np.uint8)
