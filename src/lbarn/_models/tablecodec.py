@@ -306,8 +306,7 @@ def _digest_values(digest: Any, values: Sequence[Values], columns: Sequence[Colu
     for own, column in zip(values, columns):
         digest.update(np.packbits(column.missing).tobytes())
         if own.dtype == object:
-            for text in own[~column.missing]:
-                digest.update(f"{len(text)}:{text}".encode())
+            digest.update("".join([f"{len(text)}:{text}" for text in own[~column.missing]]).encode())
         else:
             digest.update(np.where(column.missing, 0, own).astype(own.dtype).tobytes())
 
