@@ -145,7 +145,8 @@ def test_damaged_counts_are_refused(tmp_path: Path) -> None:
     from lbarn.errors import ModelFileError
 
     network = LBARN(**FEW).fit(majority(300)).network_
-    tensors, positions = pack_trees(network.trees), network.ordered_layout.node_position
+    tensors = {name: np.asarray(array) for name, array in pack_trees(network.trees).items()}
+    positions = network.ordered_layout.node_position
     assert unpack_trees(tensors, positions)[-1].counts is not None
     for name, change in (
         ("count_which", lambda a: a + 100),

@@ -18,6 +18,7 @@
 #include "entropy.hpp"
 #include "evaluate.hpp"
 #include "kernels.hpp"
+#include "nodes.hpp"
 #include "require.hpp"
 
 namespace nb = nanobind;
@@ -356,6 +357,58 @@ New1<int32_t> log_odds_of_some(const Array2<uint8_t>& rows, const Array1<int32_t
   return give(std::move(result));
 }
 
+// The trees of a column's nodes, and what they count (None: nothing).
+std::vector<NodeTrees> nodes_of(const nb::list& trees, const nb::list& counts, const Rows& rows) {
+  require(trees.size() == counts.size(), "nodes: counts, or None, are needed for every node");
+  std::vector<NodeTrees> nodes;
+  for (size_t k = 0; k < trees.size(); ++k) {
+    const auto& own = nb::cast<const BoundTrees&>(trees[k]);
+    const auto* counted = counts[k].is_none() ? nullptr : &nb::cast<const BoundCounts&>(counts[k]);
+    if (counted) check_counts(rows, *counted);
+    nodes.push_back({own.view, counts_for(own, counted, 8 * rows.stride)});
+  }
+  return nodes;
+}
+
+New1<int32_t> log_odds_of_nodes(const nb::list& trees, const nb::list& counts, const Array1<int32_t>& at,
+                                const Array2<uint8_t>& rows, const Array1<int32_t>& index) {
+  const Rows r = rows_of(rows);
+  const std::vector<NodeTrees> nodes = nodes_of(trees, counts, r);
+  check_index(index, r.count);
+  require(at.shape(0) == index.shape(0), "nodes: one for every row is needed");
+  for (size_t i = 0; i < at.shape(0); ++i)
+    require(at.data()[i] < static_cast<int64_t>(nodes.size()), "nodes: there is no such node");
+  std::vector<int32_t> result;
+  {
+    nb::gil_scoped_release released;
+    result = log_odds_by_node(nodes, at.data(), r, index.data(), index.shape(0));
+  }
+  return give(std::move(result));
+}
+
+New1<int64_t> log_likelihoods_of_cells(const nb::list& trees, const nb::list& counts, const Array1<int32_t>& low,
+                                       const Array1<int32_t>& cut, const Array1<int32_t>& high,
+                                       const Array1<uint16_t>& cells, const Array2<uint8_t>& rows,
+                                       const Array1<int32_t>& index) {
+  const Rows r = rows_of(rows);
+  const std::vector<NodeTrees> nodes = nodes_of(trees, counts, r);
+  check_index(index, r.count);
+  require(cells.shape(0) == index.shape(0), "cells: one for every row is needed");
+  require(low.shape(0) == nodes.size() && cut.shape(0) == nodes.size() && high.shape(0) == nodes.size(),
+          "nodes: the numbers of nodes do not add up");
+  for (size_t k = 0; k < nodes.size(); ++k)
+    require(0 <= low.data()[k] && low.data()[k] <= cut.data()[k] && cut.data()[k] <= high.data()[k] &&
+                high.data()[k] <= UINT16_MAX,
+            "nodes: not an interval of cells");
+  std::vector<int64_t> result;
+  {
+    nb::gil_scoped_release released;
+    result = log_likelihood_of_cells(nodes, {low.data(), cut.data(), high.data()}, cells.data(), r, index.data(),
+                                     index.shape(0));
+  }
+  return give(std::move(result));
+}
+
 New1<int64_t> log_likelihoods_of(const Array1<int32_t>& log_odds, const Array1<uint64_t>& target) {
   require(target.shape(0) * 64 >= log_odds.shape(0), "target: too few bits");
   std::vector<int64_t> result(log_odds.shape(0));
@@ -528,6 +581,9 @@ NB_MODULE(_core, m) {
   m.def("curve", &curve_of, "rows"_a, "position"_a, "trees"_a, "cancel"_a);
   m.def("log_odds", &log_odds_of, "columns"_a, "n_rows"_a, "trees"_a, "counts"_a.none() = nb::none());
   m.def("log_odds_at", &log_odds_of_some, "rows"_a, "index"_a, "trees"_a, "counts"_a.none() = nb::none());
+  m.def("log_odds_by_node", &log_odds_of_nodes, "trees"_a, "counts"_a, "at"_a, "rows"_a, "index"_a);
+  m.def("log_likelihoods_of_cells", &log_likelihoods_of_cells, "trees"_a, "counts"_a, "low"_a, "cut"_a, "high"_a,
+        "cells"_a, "rows"_a, "index"_a);
   m.def("log_likelihoods", &log_likelihoods_of, "log_odds"_a, "target"_a);
   m.def("probabilities", &probabilities_of, "log_odds"_a);
   m.def("histogram", &histogram_of, "rows"_a, "index"_a, "digits"_a, "n_columns"_a = nb::none());

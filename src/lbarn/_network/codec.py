@@ -22,8 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby, islice, repeat
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from itertools import cycle, groupby, islice
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import constriction
 import numpy as np
@@ -64,6 +64,7 @@ _ENVELOPE = Envelope(
 )
 
 BLOCK_ROWS = 4096  # evaluated in one call; a multiple of 8, or the checksum of the bits would depend on it
+_CELL_BLOCK_ROWS = 4 * BLOCK_ROWS  # the same for rows of cells, of which few are at any one node
 _GROUP_ROWS = 65_536  # coded position by position: part of the format, as is the next line
 _GROUP_BITS = 2**29
 
@@ -79,6 +80,7 @@ _Group = TypeVar("_Group")
 class _Block(Protocol):
     """A few thousand rows, in network order. They are coded step by step; a decoder fills them in."""
 
+    most_rows: ClassVar[int]
     n_rows: int
 
     @property
@@ -101,6 +103,7 @@ class _Block(Protocol):
 class _BitBlock:
     """Rows of binary columns, as column bit vectors. A step is a column."""
 
+    most_rows: ClassVar[int] = BLOCK_ROWS
     network: Network
     columns: NDArray[np.uint64]
     n_rows: int
@@ -137,6 +140,8 @@ class _BitBlock:
 
 class _CellBlock:
     """Rows of any columns. A step is a column and a level of its tree, on which every row is at one node, or at its end."""
+
+    most_rows: ClassVar[int] = _CELL_BLOCK_ROWS
 
     def __init__(self, network: Network, rows: NDArray[np.uint8], cells: Cells) -> None:
         self._network, self._rows, self._cells = network, rows, cells
@@ -224,9 +229,10 @@ class Codec:
         packed = (self._network.ordered_layout.pack(rows[:, self._network.order]) for rows in chunks)
         coder = constriction.stream.stack.AnsCoder()
         n_rows, bits = 0, new_digest(16)
-        blocks = (self._blocks.of(self._network, rows) for rows in cut(packed, repeat(BLOCK_ROWS)))
+        sizes = self._block_sizes(self.group_rows)
+        blocks = (self._blocks.of(self._network, rows) for rows in cut(packed, cycle(sizes)))
         with threads(self._n_jobs) as submit:
-            while group := list(islice(blocks, self.group_rows // BLOCK_ROWS)):
+            while group := list(islice(blocks, len(sizes))):
                 n_rows += sum(block.n_rows for block in group)
                 bits.update(_packed(group))
                 self._encode(coder, group, submit)
@@ -261,7 +267,7 @@ class Codec:
     def push(self, coder: Any, rows: Cells, submit: Submit) -> None:
         """Put a group of rows, columns as they were given, at most ``group_rows``, on a coder's stack."""
         bits = self._network.ordered_layout.pack(rows[:, self._network.order])
-        blocks = [self._blocks.of(self._network, part) for part in cut([bits], repeat(BLOCK_ROWS))]
+        blocks = [self._blocks.of(self._network, part) for part in cut([bits], cycle(self._block_sizes(len(rows))))]
         self._encode(coder, blocks, submit)
 
     def pop(self, coder: Any, n_rows: int, submit: Submit) -> Cells:
@@ -272,6 +278,11 @@ class Codec:
     def group_rows(self) -> int:
         blocks = _GROUP_BITS // max(1, self._network.ordered_layout.n_bits) // BLOCK_ROWS
         return min(_GROUP_ROWS, max(1, blocks) * BLOCK_ROWS)
+
+    def _block_sizes(self, n_rows: int) -> list[int]:
+        """Rows of the blocks that so many rows are cut into; what is coded does not depend on it."""
+        most = self._blocks.most_rows
+        return [min(most, n_rows - start) for start in range(0, n_rows, most)]
 
     def _predict(
         self, blocks: Sequence[_Block], steps: Sequence[Any], submit: Submit
@@ -297,9 +308,7 @@ class Codec:
 
     def _decode(self, coder: Any, n_rows: int, submit: Submit) -> list[_Block]:
         model = _binary_model()
-        blocks: list[_Block] = [
-            self._blocks.blank(self._network, min(BLOCK_ROWS, n_rows - at)) for at in range(0, n_rows, BLOCK_ROWS)
-        ]
+        blocks: list[_Block] = [self._blocks.blank(self._network, size) for size in self._block_sizes(n_rows)]
         for block, step, weights in self._predict(blocks, self._steps, submit):
             if self._blocks is _BitBlock and coder.is_empty():  # all that follows is zeros, as are blank blocks
                 break
