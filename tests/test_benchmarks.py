@@ -28,6 +28,8 @@ import pytest
         ("irrelevant.py", "test, copy 3"),
         ("newton.py", "gradient"),
         ("bench_scale.py", "CPU microseconds per row"),
+        ("bench_slopes.py", "slope of training"),
+        ("bench_uses.py", "after saving it"),
         ("tables.py", "C2ST, 1 is best"),
     ],
 )

@@ -358,7 +358,10 @@ New1<int32_t> log_odds_of_some(const Array2<uint8_t>& rows, const Array1<int32_t
 }
 
 // The trees of a column's nodes, and what they count (None: nothing).
-std::vector<NodeTrees> nodes_of(const nb::list& trees, const nb::list& counts, const Rows& rows) {
+using ListOfTrees = nb::typed<nb::list, BoundTrees>;
+using ListOfCounts = nb::typed<nb::list, std::optional<BoundCounts>>;
+
+std::vector<NodeTrees> nodes_of(const ListOfTrees& trees, const ListOfCounts& counts, const Rows& rows) {
   require(trees.size() == counts.size(), "nodes: counts, or None, are needed for every node");
   std::vector<NodeTrees> nodes;
   for (size_t k = 0; k < trees.size(); ++k) {
@@ -370,7 +373,7 @@ std::vector<NodeTrees> nodes_of(const nb::list& trees, const nb::list& counts, c
   return nodes;
 }
 
-New1<int32_t> log_odds_of_nodes(const nb::list& trees, const nb::list& counts, const Array1<int32_t>& at,
+New1<int32_t> log_odds_of_nodes(const ListOfTrees& trees, const ListOfCounts& counts, const Array1<int32_t>& at,
                                 const Array2<uint8_t>& rows, const Array1<int32_t>& index) {
   const Rows r = rows_of(rows);
   const std::vector<NodeTrees> nodes = nodes_of(trees, counts, r);
@@ -386,7 +389,7 @@ New1<int32_t> log_odds_of_nodes(const nb::list& trees, const nb::list& counts, c
   return give(std::move(result));
 }
 
-New1<int64_t> log_likelihoods_of_cells(const nb::list& trees, const nb::list& counts, const Array1<int32_t>& low,
+New1<int64_t> log_likelihoods_of_cells(const ListOfTrees& trees, const ListOfCounts& counts, const Array1<int32_t>& low,
                                        const Array1<int32_t>& cut, const Array1<int32_t>& high,
                                        const Array1<uint16_t>& cells, const Array2<uint8_t>& rows,
                                        const Array1<int32_t>& index) {
@@ -435,18 +438,17 @@ New2<uint16_t> counted(const Array2<uint8_t>& rows, const Array1<int32_t>& index
   return give<New2<uint16_t>>(std::move(out), {n, counts.view.n_masks});
 }
 
-New2<uint8_t> with_counts(const Array2<uint8_t>& rows, const Array1<int32_t>& index, const BoundCounts& counts,
-                          bool with_target) {
+New2<uint8_t> with_counts(const Array2<uint8_t>& rows, const Array1<int32_t>& index, const BoundCounts& counts) {
   const Rows r = rows_of(rows);
   check_counts(r, counts);
   check_index(index, r.count);
-  require(counts.view.position + with_target <= 8 * r.stride, "rows: fewer columns than asked for");
+  require(counts.view.position < 8 * r.stride, "rows: fewer columns than asked for");
   const size_t bits = counts.view.position + counts.view.n_features + 1;
   const size_t stride = (bits + 8 * kRowAlign - 1) / (8 * kRowAlign) * kRowAlign, n = index.shape(0);
   std::vector<uint8_t> out(n * stride);
   {
     nb::gil_scoped_release released;
-    append_counts(r, index.data(), n, counts.view, with_target, out.data(), stride);
+    append_counts(r, index.data(), n, counts.view, true, out.data(), stride);
   }
   return give<New2<uint8_t>>(std::move(out), {n, stride});
 }
@@ -574,7 +576,7 @@ NB_MODULE(_core, m) {
   m.def("transpose", &transposed, "rows"_a, "n_columns"_a);
   m.def("take_columns", &taken, "rows"_a, "index"_a, "n_columns"_a);
   m.def("count_ones", &counted, "rows"_a, "index"_a, "counts"_a);
-  m.def("with_counts", &with_counts, "rows"_a, "index"_a, "counts"_a, "with_target"_a);
+  m.def("with_counts", &with_counts, "rows"_a, "index"_a, "counts"_a);
   m.def("boost", &boost_rows, "train"_a, "valid"_a, "position"_a, "parameters"_a, "seed"_a, "start"_a, "cancel"_a);
   m.def("refit", &refit_trees, "rows"_a, "position"_a, "trees"_a, "parameters"_a, "n_start"_a, "start_rate"_a,
         "cancel"_a);

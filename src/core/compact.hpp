@@ -40,9 +40,9 @@ class CompactTrees {
 
   TreesView view_;
   std::vector<Split> splits_;
-  std::vector<uint16_t> bits_;   // ascending
-  std::vector<Place> places_;    // of the bits, in packed rows
-  std::vector<size_t> words_;    // of packed rows
+  std::vector<uint16_t> bits_;                  // ascending
+  std::vector<Place> places_;                   // of the bits, in packed rows
+  std::vector<size_t> words_;                   // of packed rows
   std::vector<std::vector<uint16_t>> counted_;  // of each count, the numbers of its bits
   std::vector<Threshold> thresholds_;
 };

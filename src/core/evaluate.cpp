@@ -77,8 +77,7 @@ std::vector<int32_t> log_odds_at(const Rows& rows, const int32_t* index, size_t 
   std::vector<int32_t> result(count);
   if (count <= kWalkedRows) {
     for (size_t i = 0; i < count; ++i)
-      result[i] =
-          log_odds_of(walk(rows, index[i], trees, counts), rows.row(static_cast<size_t>(index[i])), trees);
+      result[i] = log_odds_of(walk(rows, index[i], trees, counts), rows.row(static_cast<size_t>(index[i])), trees);
     return result;
   }
   const Kernels& k = kernels();

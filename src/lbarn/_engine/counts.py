@@ -28,9 +28,10 @@ class Counts:
     >>> from lbarn._engine.bits import pack
     >>> bits = pack([[1, 0, 1, 0], [1, 1, 1, 0]])
     >>> counts = Counts.of(3, [np.array([0, 1, 2])], np.array([0, 0], np.uint16), np.array([2, 3], np.uint16))
-    >>> np.unpackbits(counts.appended(bits.rows, np.arange(2, dtype=np.int32)), axis=1, count=5, bitorder="little")
-    array([[1, 0, 1, 1, 0],
-           [1, 1, 1, 1, 1]], dtype=uint8)
+    >>> columns = counts.to_train(bits.rows, np.arange(2, dtype=np.int32)).columns
+    >>> np.unpackbits(columns.view(np.uint8), axis=1, count=2, bitorder="little").T
+    array([[1, 0, 1, 1, 0, 0],
+           [1, 1, 1, 1, 1, 0]], dtype=uint8)
     """
 
     position: int
@@ -86,16 +87,12 @@ class Counts:
         """All counts of packed rows, (n, masks)."""
         return _core.count_ones(rows, np.arange(len(rows), dtype=np.int32), self.core)
 
-    def appended(self, rows: NDArray[np.uint8], index: NDArray[np.int32]) -> NDArray[np.uint8]:
-        """Some of the packed rows up to the position, followed by the features."""
-        return _core.with_counts(rows, index, self.core, False)
-
     def to_train(self, rows: NDArray[np.uint8], index: NDArray[np.int32]) -> PickedRows:
-        """The same with the position's own bit last."""
+        """Some of the packed rows up to the position, followed by the features and the position's own bit."""
         n_columns = self.position + len(self) + 1
         columns = np.zeros((n_columns, _core.column_words(len(index))), np.uint64)
         for start in range(0, len(index), _CHUNK_ROWS):
-            part = _core.with_counts(rows, index[start : start + _CHUNK_ROWS], self.core, True)
+            part = _core.with_counts(rows, index[start : start + _CHUNK_ROWS], self.core)
             words = _core.transpose(part, n_columns)
             first = start // 64
             size = min(words.shape[1], columns.shape[1] - first)

@@ -17,6 +17,7 @@ LOG_ODDS_UNIT = 2.0**-20  # leaf values and log-odds
 NO_LIMIT = 2**31 - 1  # no log-odds are larger
 UNIT = 2.0**-30  # probabilities and log-likelihoods
 
+
 @dataclass(frozen=True)
 class Trees:
     """Trees as flat arrays, each in the order in which its leaves were split.

@@ -306,7 +306,9 @@ def _digest_values(digest: Any, values: Sequence[Values], columns: Sequence[Colu
     for own, column in zip(values, columns):
         digest.update(np.packbits(column.missing).tobytes())
         if own.dtype == object:
-            digest.update("".join([f"{len(text)}:{text}" for text in own[~column.missing]]).encode())
+            texts = own[~column.missing].tolist()
+            written = {text: f"{len(text)}:{text}" for text in set(texts)}
+            digest.update("".join([written[text] for text in texts]).encode())
         else:
             digest.update(np.where(column.missing, 0, own).astype(own.dtype).tobytes())
 

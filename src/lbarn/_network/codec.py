@@ -31,7 +31,7 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from lbarn import _core
-from lbarn._engine.bits import PackedBits, row_bytes
+from lbarn._engine.bits import row_bytes
 from lbarn._engine.codetree import UNKNOWN, Cells, Layout
 from lbarn._engine.trees import probabilities
 from lbarn._network.envelope import Envelope, new_digest, stream_coder, stream_of
@@ -109,8 +109,8 @@ class _BitBlock:
     n_rows: int
 
     @classmethod
-    def of(cls, network: Network, rows: NDArray[np.uint8]) -> _BitBlock:
-        return cls(network, _core.transpose(rows, network.n_columns), len(rows))
+    def of(cls, network: Network, cells: Cells) -> _BitBlock:
+        return cls(network, network.ordered_layout.pack(cells).columns, len(cells))
 
     @classmethod
     def blank(cls, network: Network, n_rows: int) -> _BitBlock:
@@ -144,13 +144,14 @@ class _CellBlock:
     most_rows: ClassVar[int] = _CELL_BLOCK_ROWS
 
     def __init__(self, network: Network, rows: NDArray[np.uint8], cells: Cells) -> None:
-        self._network, self._rows, self._cells = network, rows, cells
+        self._network, self._rows = network, rows
+        self._cells = np.asfortranarray(cells, np.uint16)  # they are looked at column by column
         self.n_rows = len(rows)
         self._at = np.zeros(self.n_rows, np.int64)  # where a decoder is in the tree of the column
 
     @classmethod
-    def of(cls, network: Network, rows: NDArray[np.uint8]) -> _CellBlock:
-        return cls(network, rows, network.ordered_layout.cells(rows))
+    def of(cls, network: Network, cells: Cells) -> _CellBlock:
+        return cls(network, network.ordered_layout.pack(cells).rows, cells)
 
     @classmethod
     def blank(cls, network: Network, n_rows: int) -> _CellBlock:
@@ -164,7 +165,7 @@ class _CellBlock:
         return columns.view(np.uint8)[:, : -(-self.n_rows // 8)]
 
     def unpack(self, order: NDArray[np.intp]) -> Cells:
-        rows = np.empty_like(self._cells)
+        rows = np.empty(self._cells.shape, np.uint16)
         rows[:, order] = self._cells
         return rows
 
@@ -226,11 +227,11 @@ class Codec:
 
     def compress(self, chunks: Iterable[Cells]) -> bytes:
         """Rows as they come, in one container."""
-        packed = (self._network.ordered_layout.pack(rows[:, self._network.order]) for rows in chunks)
+        ordered = (rows[:, self._network.order] for rows in chunks)
         coder = constriction.stream.stack.AnsCoder()
         n_rows, bits = 0, new_digest(16)
         sizes = self._block_sizes(self.group_rows)
-        blocks = (self._blocks.of(self._network, rows) for rows in cut(packed, cycle(sizes)))
+        blocks = (self._blocks.of(self._network, rows) for rows in cut(ordered, cycle(sizes)))
         with threads(self._n_jobs) as submit:
             while group := list(islice(blocks, len(sizes))):
                 n_rows += sum(block.n_rows for block in group)
@@ -266,8 +267,9 @@ class Codec:
 
     def push(self, coder: Any, rows: Cells, submit: Submit) -> None:
         """Put a group of rows, columns as they were given, at most ``group_rows``, on a coder's stack."""
-        bits = self._network.ordered_layout.pack(rows[:, self._network.order])
-        blocks = [self._blocks.of(self._network, part) for part in cut([bits], cycle(self._block_sizes(len(rows))))]
+        ordered = rows[:, self._network.order]
+        sizes = self._block_sizes(len(rows))
+        blocks = [self._blocks.of(self._network, part) for part in cut([ordered], cycle(sizes))]
         self._encode(coder, blocks, submit)
 
     def pop(self, coder: Any, n_rows: int, submit: Submit) -> Cells:
@@ -367,15 +369,15 @@ def _packed(group: Sequence[_Block]) -> bytes:
     return np.hstack([block.packed for block in group]).tobytes()
 
 
-def cut(chunks: Iterable[PackedBits], sizes: Iterable[int]) -> Iterator[NDArray[np.uint8]]:
+def cut(chunks: Iterable[Cells], sizes: Iterable[int]) -> Iterator[Cells]:
     """The same rows in pieces of these sizes, of which there are enough."""
     size = iter(sizes)
-    parts: list[NDArray[np.uint8]] = []
+    parts: list[Cells] = []
     missing = next(size)
     for chunk in chunks:
         start = 0
-        while start < chunk.n_rows:
-            parts.append(chunk.rows[start : start + missing])
+        while start < len(chunk):
+            parts.append(chunk[start : start + missing])
             start += len(parts[-1])
             missing -= len(parts[-1])
             if missing == 0:

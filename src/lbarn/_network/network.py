@@ -235,7 +235,9 @@ class Network:
 
         def evaluate(k: int) -> NDArray[np.int64]:
             trees = self.trees[k]
-            odds = trees.log_odds_at(bits.rows, everyone) if len(rows) <= _FEW_ROWS else trees.log_odds(columns, len(rows))
+            odds = (
+                trees.log_odds_at(bits.rows, everyone) if len(rows) <= _FEW_ROWS else trees.log_odds(columns, len(rows))
+            )
             return log_likelihoods(odds, columns[k])
 
         return evaluate
@@ -309,11 +311,9 @@ class Network:
         most = 1 if self.ordered_layout.is_binary else _DRAWN_TOGETHER
         step = max(1, min(most, -(-len(streams) // effective_n_jobs(n_jobs))))
         draw = self._draw_bits if self.ordered_layout.is_binary else self._draw_cells
-        parts = [streams.part(first, first + step) for first in range(0, len(streams), step)]
-        starts = np.cumsum([0, *(part.n_rows for part in parts)])
         rows = Parallel(n_jobs=n_jobs, require="sharedmem")(
             delayed(draw)(part, None if known is None else known[start : start + part.n_rows])
-            for part, start in zip(parts, starts)
+            for start, part in streams.parts(step)
         )
         return np.concatenate(rows)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,9 +47,17 @@ class NodeTrees:
     def at(self, k: int, node: int) -> Trees:
         return self.trees[int(self.layout.first_node[k]) + node]
 
+    @cached_property
+    def _cores(self) -> dict[int, tuple[list[_core.Trees], list[_core.Counts | None]]]:
+        """What the core knows of the columns that have been asked for."""
+        return {}
+
     def _core(self, k: int) -> tuple[list[_core.Trees], list[_core.Counts | None]]:
-        own = self.trees[self.layout.first_node[k] : self.layout.first_node[k + 1]]
-        return [trees.core for trees in own], [trees.counts and trees.counts.core for trees in own]
+        if k not in self._cores:
+            own = self.trees[self.layout.first_node[k] : self.layout.first_node[k + 1]]
+            counts = [None if trees.counts is None else trees.counts.core for trees in own]
+            self._cores[k] = [trees.core for trees in own], counts
+        return self._cores[k]
 
     def log_odds(
         self, k: int, nodes: NDArray[Any], rows: NDArray[np.uint8], index: NDArray[np.int32]

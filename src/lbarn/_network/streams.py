@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,9 +28,12 @@ class Streams:
     def __len__(self) -> int:
         return len(self.generators)
 
-    def part(self, first: int, stop: int) -> Streams:
-        n = min(stop * _BLOCK_ROWS, self.n_rows) - first * _BLOCK_ROWS
-        return Streams(self.generators[first:stop], n)
+    def parts(self, n_blocks: int) -> Iterator[tuple[int, Streams]]:
+        """(first row, streams) of successive parts of so many blocks."""
+        for first in range(0, len(self), n_blocks):
+            start = first * _BLOCK_ROWS
+            n = min(n_blocks * _BLOCK_ROWS, self.n_rows - start)
+            yield start, Streams(self.generators[first : first + n_blocks], n)
 
     def numbers(self, wanted: NDArray[np.bool_]) -> NDArray[np.int32]:
         """Numbers below 2^30 for all rows; a block that wants none takes none from its stream."""
