@@ -256,11 +256,18 @@ def _stored(code: ColumnCode, column: Column) -> Values:
         texts = column.texts()
         if code.plain.sort == "string" and column.type != code.plain.type:
             _check_type(code, column, texts)
-        return texts.to_numpy(zero_copy_only=False).astype(object)
+        return _strings(texts)
     own = code.as_plain(column)
     if column.type != own.type and column.sort == own.sort:
         _check_type(code, column, column.arrow())
     return _plain_values(code, own)
+
+
+def _strings(texts: pa.Array) -> Values:
+    """Strings as Python has them, None where missing. Equal ones are one object: they are made once."""
+    coded = texts.dictionary_encode()
+    known = np.array([*coded.dictionary.to_pylist(), None], dtype=object)
+    return known[coded.indices.fill_null(len(known) - 1).to_numpy(zero_copy_only=False)]
 
 
 def _check_type(code: ColumnCode, column: Column, values: pa.Array) -> None:
@@ -278,7 +285,7 @@ def _check_type(code: ColumnCode, column: Column, values: pa.Array) -> None:
 
 def _plain_values(code: ColumnCode, column: Column) -> Values:
     if _is_text(code):
-        return column.texts().to_numpy(zero_copy_only=False).astype(object)
+        return _strings(column.texts())
     kind = code.plain.type
     if code.plain.sort == "number" and not pa.types.is_integer(kind):
         return column.values.astype(np.float64)
