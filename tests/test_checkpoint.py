@@ -180,6 +180,7 @@ OTHER: dict[str, Any] = {
     "l2_regularization": 1.0,
     "l1_regularization": 0.25,
     "cap": False,
+    "sharpen": False,
     "max_features": 0.75,
     "refit": False,
     "n_iter_no_change": 3,

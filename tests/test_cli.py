@@ -248,6 +248,7 @@ def test_fit_takes_every_parameter(folder: Folder) -> None:
         "--l1-regularization",
         0.25,
         "--no-cap",
+        "--no-sharpen",
         "--l2-regularization",
         0.5,
         "--max-features",

@@ -1,11 +1,14 @@
 // The Python face of the core: arrays in, arrays out, the GIL released while it works.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <optional>
@@ -165,7 +168,8 @@ struct BoundTrees {
   size_t n_features;
 
   BoundTrees(Array2<uint16_t> splits, Array1<float> gains, Array1<int32_t> values, Array1<int64_t> offsets,
-             int32_t limit, std::optional<Array1<uint16_t>> closers = std::nullopt, int32_t closed = 0)
+             int32_t limit, std::optional<Array1<uint16_t>> closers = std::nullopt, int32_t closed = 0,
+             std::array<uint8_t, kKnees> stretch = {kAsTheyAre, kAsTheyAre, kAsTheyAre})
       : splits(std::move(splits)),
         gains(std::move(gains)),
         values(std::move(values)),
@@ -183,7 +187,9 @@ struct BoundTrees {
             limit,
             this->closers ? this->closers->data() : nullptr,
             this->closers ? this->closers->shape(0) : 0,
-            closed};
+            closed,
+            {}};
+    std::copy(stretch.begin(), stretch.end(), view.stretch.eighths);
     n_features = check_trees(view, n_splits);
   }
   explicit BoundTrees(Trees&& trees)
@@ -543,9 +549,10 @@ NB_MODULE(_core, m) {
            "n_rows"_a, "weight"_a.none() = nb::none(), "cells"_a.none() = nb::none());
   nb::class_<BoundTrees>(m, "Trees")
       .def(nb::init<Array2<uint16_t>, Array1<float>, Array1<int32_t>, Array1<int64_t>, int32_t,
-                    std::optional<Array1<uint16_t>>, int32_t>(),
+                    std::optional<Array1<uint16_t>>, int32_t, std::array<uint8_t, kKnees>>(),
            "splits"_a.noconvert(), "gains"_a.noconvert(), "values"_a.noconvert(), "offsets"_a.noconvert(),
-           "limit"_a = kNoLimit, "closers"_a.noconvert().none() = nb::none(), "closed"_a = 0)
+           "limit"_a = kNoLimit, "closers"_a.noconvert().none() = nb::none(), "closed"_a = 0,
+           "stretch"_a = std::array<uint8_t, kKnees>{kAsTheyAre, kAsTheyAre, kAsTheyAre})
       .def_prop_ro("limit", [](const BoundTrees& trees) { return trees.view.limit; })
       .def_ro("n_features", &BoundTrees::n_features)
       .def_prop_ro(

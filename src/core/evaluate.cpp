@@ -21,7 +21,7 @@ int32_t walk(const uint8_t* row, const TreesView& trees) {
     size_t leaf = 0;
     for (size_t k = 0; k < tree.n_splits; ++k) {
       const Split split = tree.splits[k];
-      leaf = (split.leaf == leaf) & is_one(row, split.feature) ? k + 1 : leaf;
+      leaf = ((split.leaf == leaf) & is_one(row, split.feature)) ? k + 1 : leaf;
     }
     sum += tree.values[leaf];
   }
@@ -40,7 +40,7 @@ int32_t walk(const Rows& rows, int32_t index, const TreesView& trees, const Coun
 int32_t log_odds_of(int32_t sum, const uint8_t* row, const TreesView& trees) {
   for (size_t i = 0; i < trees.n_closers; ++i)
     if (is_one(row, trees.closers[i])) return trees.closed;
-  return clamped(sum, trees.limit);
+  return certain(sum, trees);
 }
 
 void add_counting_trees(const Columns& columns, const TreesView& trees, const CountsView& counts, int32_t* sums) {
@@ -61,8 +61,8 @@ std::vector<int32_t> log_odds(const Columns& columns, const TreesView& trees, co
     add_counting_trees(columns, trees, *counts, sums.data());
   else
     kernels().add_trees(columns, trees, sums.data());
-  if (trees.limit < kNoLimit)
-    for (int32_t& sum : sums) sum = clamped(sum, trees.limit);
+  if (trees.limit < kNoLimit || !trees.stretch.none())
+    for (int32_t& sum : sums) sum = certain(sum, trees);
   for (size_t w = 0; trees.n_closers && w < columns.words; ++w) {
     uint64_t any = 0;
     for (size_t i = 0; i < trees.n_closers; ++i) any |= columns.column(trees.closers[i])[w];

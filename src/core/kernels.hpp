@@ -49,7 +49,7 @@ LBARN_INLINE double split_score(double g1, double h1, double G, double H, double
   const double g0 = G - g1, h0 = H - h1;
   const double a = h0 + l2, b = h1 + l2;
   const double score = (g0 * g0 * b + g1 * g1 * a) / (a * b);
-  return (h0 > 0.0) & (h1 > 0.0) ? score : 0.0;
+  return ((h0 > 0.0) & (h1 > 0.0)) ? score : 0.0;
 }
 
 struct BestSplit {

@@ -1,13 +1,13 @@
 // The AVX2 path: 32 features x 4 rows x 2 groups per byte shuffle.
-#if defined(__x86_64__)
+#include "inline.hpp"
+
+#if LBARN_AVX2
 
 #include <immintrin.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-
-#include "inline.hpp"
 
 #define LBARN_TARGET __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
 

@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "kernels.hpp"
+#include "lanes.hpp"
 #include "logistic.hpp"
 
 namespace lbarn {
@@ -50,7 +51,7 @@ LBARN_TARGET void histogram(const Rows& rows, uint32_t* index, size_t count, con
       if (p + kAhead < pairs)
         for (size_t r = 0; r < 8; ++r) {
           const uint8_t* later = rows.row(block[8 * (p + kAhead) + r]);
-          for (size_t byte = 0; byte < rows.width; byte += kCacheLine) __builtin_prefetch(later + byte);
+          for (size_t byte = 0; byte < rows.width; byte += kCacheLine) prefetch(later + byte);
         }
       for (size_t c = 0; c < chunks; ++c)
         Isa::interleave(row, kScanBytes * c, scratch.nibbles.data() + 4 * c * kNibbleStride + 32 * p, kNibbleStride);
@@ -116,34 +117,25 @@ LBARN_TARGET void add_cells(const Slot* slots, size_t columns, const uint32_t* i
   }
 }
 
-// Vectors that every compiler in question lowers to what the path has.
-typedef uint64_t SumVector __attribute__((vector_size(32)));
-typedef int32_t IntVector __attribute__((vector_size(32)));
-typedef float FloatVector __attribute__((vector_size(32)));
-
 // Scores in single precision of one row of cells, in two halves: within 2^-19 of what they are.
 LBARN_TARGET LBARN_INLINE void score_cells(const SumVector& low, const SumVector& high, const CellNode& node,
                                            const CellScores& position, IntVector& best) {
-  IntVector a, b, at;
-  std::memcpy(&a, &low, sizeof a);
-  std::memcpy(&b, &high, sizeof b);
+  IntVector g1, h1, at;
+  unpack_sums(low, high, g1, h1);
   std::memcpy(&at, &position, sizeof at);
-#if defined(__clang__)
-  const IntVector h1 = __builtin_shufflevector(a, b, 0, 2, 8, 10, 4, 6, 12, 14);
-  const IntVector g1 = __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15);
-#else
-  const IntVector h1 = __builtin_shuffle(a, b, IntVector{0, 2, 8, 10, 4, 6, 12, 14});
-  const IntVector g1 = __builtin_shuffle(a, b, IntVector{1, 3, 9, 11, 5, 7, 13, 15});
-#endif
   const IntVector g0 = node.g - g1, h0 = node.h - h1;
-  const FloatVector fg1 = __builtin_convertvector(g1, FloatVector), fg0 = __builtin_convertvector(g0, FloatVector);
-  const FloatVector fa = __builtin_convertvector(h0, FloatVector) + node.l2;
-  const FloatVector fb = __builtin_convertvector(h1, FloatVector) + node.l2;
+  FloatVector fg1, fg0, fa, fb;
+  convert(g1, fg1);
+  convert(g0, fg0);
+  convert(h0, fa);
+  convert(h1, fb);
+  fa += node.l2;
+  fb += node.l2;
   const FloatVector score = (fg0 * fg0 * fb + fg1 * fg1 * fa) / (fa * fb);
   IntVector bits;
   std::memcpy(&bits, &score, sizeof bits);
   bits &= (at > -1) & (h0 > 0) & (h1 > 0);
-  best = bits > best ? bits : best;  // scores are not negative, so their bits are ordered as they are
+  keep_larger(bits, best);  // scores are not negative, so their bits are ordered as they are
 }
 
 template <bool kOwn, bool kRest>
@@ -185,11 +177,11 @@ LBARN_TARGET LBARN_INLINE void scan_cells(const CellChunk* chunks, size_t count,
     }
     if (kOwn) {
       std::memcpy(own_scores + c, &own_best, sizeof own_best);
-      own_all = own_best > own_all ? own_best : own_all;
+      keep_larger(own_best, own_all);
     }
     if (kRest) {
       std::memcpy(rest_scores + c, &rest_best, sizeof rest_best);
-      rest_all = rest_best > rest_all ? rest_best : rest_all;
+      keep_larger(rest_best, rest_all);
     }
   }
   if (kOwn) std::memcpy(own_scores + count, &own_all, sizeof own_all);
@@ -211,8 +203,6 @@ LBARN_TARGET void subtract_cells(const CellChunk* chunks, size_t count, const Ce
                                  CellRow* rest, const CellNode& node, CellScores* scores) {
   scan_cells<false, true>(chunks, count, positions, fresh, nullptr, rest, node, node, nullptr, scores);
 }
-
-typedef int16_t ShortVector __attribute__((vector_size(32)));
 
 LBARN_TARGET int32_t score_few(const FewRows& few, const CellNode& node) {
   constexpr size_t kLanes = sizeof(ShortVector) / sizeof(int16_t), kTogether = 4;
@@ -242,7 +232,7 @@ LBARN_TARGET int32_t score_few(const FewRows& few, const CellNode& node) {
     const float score = (fg0 * fg0 * b + fg1 * fg1 * a) / (a * b);
     int32_t bits;
     std::memcpy(&bits, &score, sizeof bits);
-    few.scores[e] = (h0 > 0) & (h1 > 0) ? bits : 0;
+    few.scores[e] = ((h0 > 0) & (h1 > 0)) ? bits : 0;
   }
   int32_t best = 0;
   for (size_t e = 0; e < few.rows * few.columns; ++e) best = std::max(best, few.scores[e]);
@@ -255,7 +245,7 @@ LBARN_TARGET size_t split_mask(uint64_t* mask, const uint64_t* column, uint64_t*
     mask[w] &= ~column[w];
   }
   size_t count = 0;
-  for (size_t w = 0; w < words; ++w) count += static_cast<size_t>(__builtin_popcountll(ones[w]));
+  for (size_t w = 0; w < words; ++w) count += popcount(ones[w]);
   return count;
 }
 
@@ -265,11 +255,11 @@ LBARN_TARGET size_t list_rows(const uint64_t* mask, size_t words, uint32_t* out)
     uint64_t bits = mask[w];
     if (bits == 0) continue;
     const auto base = static_cast<uint32_t>(64 * w);
-    const auto n = static_cast<size_t>(__builtin_popcountll(bits));
+    const size_t n = popcount(bits);
     // Four at a time without asking whether there are so many: what is written past the end is written over.
     for (size_t i = 0; i < n; i += 4)
       for (size_t j = 0; j < 4; ++j) {
-        out[count + i + j] = base + static_cast<uint32_t>(__builtin_ctzll(bits | uint64_t{1} << 63));
+        out[count + i + j] = base + lowest_bit(bits | uint64_t{1} << 63);
         bits &= bits - 1;
       }
     count += n;

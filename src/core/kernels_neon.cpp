@@ -1,5 +1,7 @@
 // The NEON path: the same steps on 16-byte vectors, with the widening add that AVX2 lacks.
-#if defined(__aarch64__)
+#include "inline.hpp"
+
+#if LBARN_NEON
 
 #include <arm_neon.h>
 

@@ -29,7 +29,6 @@ bool fits_cells(const BoostingParameters& parameters, const Walker& training) {
 Round::Round(const Kernels& kernels, const Walker& training, const Predictors& predictors,
              const BoostingParameters& parameters, CellPredictors cells)
     : kernels_(kernels),
-      predictors_(predictors),
       parameters_(parameters),
       cells_(std::move(cells)),
       grower_(kernels, training.columns(), predictors, cells_),

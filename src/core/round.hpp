@@ -50,7 +50,6 @@ class Round {
   void draw_features(RoundKey key);
 
   const Kernels& kernels_;
-  const Predictors& predictors_;
   const BoostingParameters& parameters_;
   CellPredictors cells_;
   Grower grower_;

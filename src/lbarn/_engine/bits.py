@@ -40,7 +40,7 @@ class PackedBits:
 
     def column(self, j: int) -> NDArray[np.uint8]:
         """One column as 0 and 1."""
-        return np.unpackbits(self.columns[j].view(np.uint8), count=self.n_rows, bitorder="little")
+        return _unpacked(self.columns[j], self.n_rows)
 
     def unpack(self) -> NDArray[np.uint8]:
         """The table as an array of 0 and 1, in network order."""
@@ -85,6 +85,14 @@ class PickedRows:
 
     columns: NDArray[np.uint64]
     n_rows: int
+
+    def column(self, j: int) -> NDArray[np.uint8]:
+        """One column as 0 and 1."""
+        return _unpacked(self.columns[j], self.n_rows)
+
+
+def _unpacked(column: NDArray[np.uint64], n_rows: int) -> NDArray[np.uint8]:
+    return np.unpackbits(column.view(np.uint8), count=n_rows, bitorder="little")
 
 
 def row_bytes(n_columns: int) -> int:

@@ -204,6 +204,10 @@ class Conditional:
         )
         return replace(self, trees=replace(self.trees, values=renewed.values, limit=renewed.limit))
 
+    def log_odds(self, bits: Bits) -> NDArray[np.int32]:
+        """Log-odds of a 1 for rows to learn from, in units of 2^-20."""
+        return _core.log_odds(bits.columns, bits.n_rows, self.trees.core)
+
     def curve(self, bits: Bits, weight: Weights = None) -> NDArray[np.float64]:
         """Mean log-likelihood of ``bits`` after 0, 1, ... trees."""
         return _core.curve(_rows(bits, weight), self.target, self.trees.core, _core.CancelFlag())

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lbarn._engine.codetree import Cells, Layout
 from lbarn._engine.conditional import Conditional
+from lbarn._engine.trees import AS_THEY_ARE, KNEES, MOST_STRETCH, NO_STRETCH
 from lbarn._models.density import Density, all_or_nothing
 from lbarn._models.estimators import DerivedParameters, parameters_from_json, parameters_to_json
 from lbarn._network import modelfile
@@ -281,6 +282,8 @@ def _to_parts(model: LBARN, trim: bool) -> tuple[dict[str, Any], ToWrite]:
         "order": model.order_.astype(np.int64),
         "n_trees": counts.astype(np.int64),
     }
+    if run.stretch != NO_STRETCH:
+        tensors["stretch"] = np.array(run.stretch, np.uint8)
     if any(own.n_start for own in run.conditionals):
         starts = [min(own.n_start, len(kept)) for own, kept in zip(run.conditionals, trees)]
         tensors["n_start"] = np.array(starts, np.int64)
@@ -369,7 +372,12 @@ def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARN:
         )
         for k, (p, own) in enumerate(zip(layout.node_position, trees))
     )
-    run = TrainingRun(order, layout, conditionals, how, seed, n_valid, search_results=found)
+    stretch = NO_STRETCH
+    if "stretch" in tensors:
+        stretch = tuple(expect(tensors, "stretch", np.uint8, (len(KNEES),)).tolist())
+        if not all(AS_THEY_ARE <= own <= MOST_STRETCH for own in stretch):
+            raise ModelFileError("the stretch of the log-odds is out of range")
+    run = TrainingRun(order, layout, conditionals, how, seed, n_valid, stretch=stretch, search_results=found)
     return model.restored(run, selection, counts, table_format, base_rates, book, trials)
 
 

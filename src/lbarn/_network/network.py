@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from lbarn import _core
 from lbarn._engine.bits import row_bytes
 from lbarn._engine.codetree import UNKNOWN, Cells, Layout
-from lbarn._engine.trees import NO_LIMIT, UNIT, Trees, log_likelihoods, probabilities
+from lbarn._engine.trees import NO_LIMIT, NO_STRETCH, UNIT, Trees, log_likelihoods, probabilities
 from lbarn._network.codec import Codec
 from lbarn._network.conditioning import Answer, condition
 from lbarn._network.envelope import new_digest
@@ -425,6 +425,8 @@ class Network:
             digest.update(trees.values.astype("<i4", copy=False).tobytes())
             if trees.limit != NO_LIMIT:
                 digest.update(trees.limit.to_bytes(4, "little"))
+            if trees.stretch != NO_STRETCH:
+                digest.update(bytes(trees.stretch))
             if trees.counts is not None:
                 own = trees.counts
                 digest.update(own.masks.tobytes() + own.which.tobytes() + own.at_least.tobytes())
