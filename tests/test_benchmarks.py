@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,6 +30,8 @@ import pytest
         ("irrelevant.py", "test, copy 3"),
         ("newton.py", "gradient"),
         ("bench_scale.py", "CPU microseconds per row"),
+        ("bench_slopes.py", "slope of training"),
+        ("bench_uses.py", "after saving it"),
         ("tables.py", "C2ST, 1 is best"),
     ],
 )
@@ -78,6 +81,6 @@ def test_settings_are_compared_and_finished_cells_are_kept(run_benchmark: Callab
     assert "| bits3 | " in (tmp_path / "ablation.md").read_text()
 
 
-def test_two_versions_are_compared() -> None:
+def test_two_versions_are_compared(run_benchmark: Callable[..., str]) -> None:
     said = run_benchmark("bench_versions.py", sys.executable, sys.executable, "--smoke", "--repeat", "1")
     assert "before / after" in " ".join(said.split())

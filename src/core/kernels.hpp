@@ -214,8 +214,8 @@ struct Kernels {
   // Marks a random share of features: those whose random number is not above the threshold.
   void (*draw_features)(RoundKey key, size_t count, uint32_t threshold, uint8_t* kept);
 
-  // Adds the trees' values to the log-odds of all rows, padding included; their limit is not looked at. Columns may
-  // have any number of words here.
+  // Adds the trees' values to the log-odds of all rows, and of what fills up their last word; their limit is not
+  // looked at. Columns may have any number of words here.
   void (*add_trees)(const Columns& columns, const TreesView& trees, int32_t* log_odds);
 
   // Transposes the four 64 x 64 bit matrices, in place.

@@ -643,14 +643,15 @@ LBARN_TARGET void add_trees(const Columns& columns, const TreesView& trees, int3
   size_t most_leaves = 1;
   for (size_t t = 0; t < trees.count; ++t) most_leaves = std::max(most_leaves, trees.tree(t).n_splits + 1);
   LeafMasks masks(most_leaves);
+  const size_t words = (columns.rows + 63) / 64;
   size_t w = 0;
-  for (; w + 8 <= columns.words; w += 8)
+  for (; w + 8 <= words; w += 8)
     add_to_words<8>(columns.data + w, columns.words, trees, masks.data(), log_odds + 64 * w);
-  for (; w + 4 <= columns.words; w += 4)
+  for (; w + 4 <= words; w += 4)
     add_to_words<4>(columns.data + w, columns.words, trees, masks.data(), log_odds + 64 * w);
-  for (; w + 2 <= columns.words; w += 2)
+  for (; w + 2 <= words; w += 2)
     add_to_words<2>(columns.data + w, columns.words, trees, masks.data(), log_odds + 64 * w);
-  if (w < columns.words) add_to_words<1>(columns.data + w, columns.words, trees, masks.data(), log_odds + 64 * w);
+  if (w < words) add_to_words<1>(columns.data + w, columns.words, trees, masks.data(), log_odds + 64 * w);
 }
 
 // Swaps, in every pair of rows kStep apart, the bits of the first that are outside `keep` with those of the second

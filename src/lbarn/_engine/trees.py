@@ -34,8 +34,6 @@ UNIT = 2.0**-30  # probabilities and log-likelihoods
 Stretch = tuple[int, int, int]  # of log-odds beyond each of the knees
 NO_STRETCH: Stretch = AS_THEY_ARE, AS_THEY_ARE, AS_THEY_ARE
 
-_CHUNK_ROWS = 1 << 16  # whose counts are kept at a time
-
 
 @dataclass(frozen=True)
 class Trees:
@@ -140,20 +138,12 @@ class Trees:
         return own
 
     def log_odds(self, columns: NDArray[np.uint64], n_rows: int) -> NDArray[np.int32]:
-        """Log-odds of a 1 for every row of packed columns in network order, in units of 2^-20; not of trees with counts."""
-        assert self.counts is None
-        return _core.log_odds(columns, n_rows, self.core)
+        """Log-odds of a 1 for every row of packed columns in network order, in units of 2^-20."""
+        return _core.log_odds(columns, n_rows, self.core, None if self.counts is None else self.counts.core)
 
     def log_odds_at(self, rows: NDArray[np.uint8], index: NDArray[np.int32]) -> NDArray[np.int32]:
         """The same for some rows of ``PackedBits.rows``, by their numbers; others cost nothing."""
-        if self.counts is None:
-            return _core.log_odds_at(rows, index, self.core)
-        odds = np.empty(len(index), np.int32)
-        for start in range(0, len(index), _CHUNK_ROWS):
-            part = self.counts.appended(rows, index[start : start + _CHUNK_ROWS])
-            everyone = np.arange(len(part), dtype=np.int32)
-            odds[start : start + len(part)] = _core.log_odds_at(part, everyone, self.core)
-        return odds
+        return _core.log_odds_at(rows, index, self.core, None if self.counts is None else self.counts.core)
 
 
 def log_likelihoods(log_odds: NDArray[np.int32], target: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -20,7 +20,7 @@ from lbarn._engine.trees import AS_THEY_ARE, KNEES, MOST_STRETCH, NO_STRETCH
 from lbarn._models.density import Density, all_or_nothing
 from lbarn._models.estimators import DerivedParameters, parameters_from_json, parameters_to_json
 from lbarn._network import modelfile
-from lbarn._network.container import Tensors, expect
+from lbarn._network.container import Tensors, ToWrite, expect
 from lbarn._network.network import Network
 from lbarn._tables.codebook import Codebook
 from lbarn._tables.table import TableFormat
@@ -257,7 +257,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
 _MAX_ROUNDS = 100_000  # to which the curves of a model file are held flat
 
 
-def _to_parts(model: LBARN, trim: bool) -> tuple[dict[str, Any], Tensors]:
+def _to_parts(model: LBARN, trim: bool) -> tuple[dict[str, Any], ToWrite]:
     check_is_fitted(model)
     run, counts = model.run_, np.array([len(own) for own in model.network_.trees])
     trimmed = trim or run.is_trimmed
