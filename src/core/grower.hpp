@@ -51,7 +51,7 @@ class Grower {
   size_t list(const Leaf& leaf) { return kernels_.list_rows(leaf.mask.data(), columns_.words, index_.data()); }
   void scan_root(const QuantisedRows& rows, const GrowthLimits& limits);
   void divide(Leaf& smaller, Leaf& larger, const QuantisedRows& rows, const GrowthLimits& limits);
-  void scan_bits(Leaf& leaf, size_t count, const QuantisedRows& rows, const GrowthLimits& limits);
+  void scan_bits(Leaf& leaf, size_t count, bool in_order, const QuantisedRows& rows, const GrowthLimits& limits);
   void search(Leaf& leaf, const CellSplit& best_cells, double l2);
   CellSplit best_of_few(Leaf& leaf, const QuantisedRows& rows, double l2);
   static CellPredictors::Node node_of(Leaf& leaf) { return {leaf.cells.data(), leaf.g_total, leaf.h_total}; }
