@@ -1,0 +1,268 @@
+#include "cloud.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "fixed_point.hpp"
+#include "logistic.hpp"
+
+namespace lbarn {
+namespace {
+
+constexpr double kTiny = std::numeric_limits<double>::min();  // smaller ones lose digits
+constexpr double kFloor = 1e-300;  // the least weight by which a particle is chosen; its logarithm is right
+constexpr double kNever = -std::numeric_limits<double>::infinity();
+constexpr size_t kLanes = 8;
+
+double log_add(double a, double b) {
+  const double most = std::max(a, b);
+  return most == kNever ? kNever : most + std::log1p(std::exp(std::min(a, b) - most));
+}
+
+// The c at which the sum of min(weight / c, 1) is `limit`; more than so many weigh anything. Those heavier than c are
+// more and more as c falls, and c is right when no more are added.
+double threshold_of(const double* weight, size_t count, size_t limit) {
+  double c = std::numeric_limits<double>::infinity();
+  for (size_t heavy = 0;;) {
+    double light[kLanes] = {};
+    uint64_t more[kLanes] = {};
+    size_t i = 0;
+    for (; i + kLanes <= count; i += kLanes)
+      for (size_t l = 0; l < kLanes; ++l) {
+        const double w = weight[i + l];
+        light[l] += w > c ? 0.0 : w;
+        more[l] += w > c;
+      }
+    for (; i < count; ++i) {
+      light[0] += weight[i] > c ? 0.0 : weight[i];
+      more[0] += weight[i] > c;
+    }
+    size_t now = 0;
+    for (const uint64_t each : more) now += each;
+    if ((now == heavy && std::isfinite(c)) || now >= limit) break;
+    heavy = now;
+    c = sum_of(light, kLanes) / static_cast<double>(limit - heavy);
+  }
+  return std::max(c, std::numeric_limits<double>::denorm_min());
+}
+
+}  // namespace
+
+double sum_of(const double* values, size_t count) {
+  double sum[kLanes] = {};
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (size_t l = 0; l < kLanes; ++l) sum[l] += values[i + l];
+  for (; i < count; ++i) sum[0] += values[i];
+  return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
+}
+
+double Cloud::divide(const Ahead& ahead) {
+  double log_total;
+  child_.resize(2 * size());
+  if (log_weight_.empty()) {
+    if (divide_plain(ahead, log_total)) return log_total;
+    log_weight_.resize(size());
+    for (size_t i = 0; i < size(); ++i) log_weight_[i] = std::log(weight_[i]);
+  }
+  return divide_logarithms(ahead);
+}
+
+// False where numbers leave the range of doubles.
+bool Cloud::divide_plain(const Ahead& ahead, double& log_total) {
+  const size_t n = size(), padded = (n + 63) / 64 * 64;
+  zero_.resize(padded);
+  one_.resize(padded);
+  kernels().chances(ahead.log_odds, padded, zero_.data(), one_.data());
+  for (size_t i = 0; ahead.falls && i < n; ++i) {
+    if (ahead.falls[i]) continue;
+    zero_[i] = 1.0;
+    one_[i] = 0.0;
+  }
+  uint32_t lost = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const double seen0 = ahead.seen[0][i], seen1 = ahead.seen[1][i];
+    const double zero = zero_[i] * weight_[i] * seen0, one = one_[i] * weight_[i] * seen1;
+    lost |= static_cast<uint32_t>((zero < kTiny) & (seen0 > 0.0)) | static_cast<uint32_t>((one < kTiny) & (seen1 > 0.0));
+    child_[2 * i] = zero;
+    child_[2 * i + 1] = one;
+  }
+  if (lost) return false;
+  const double total = sum_of(child_.data(), 2 * n);
+  if (!(total > 0.0)) return false;
+  const double scale = 1.0 / total;
+  for (double& child : child_) child *= scale;
+  log_total = std::log(total);
+  return true;
+}
+
+double Cloud::divide_logarithms(const Ahead& ahead) {
+  const size_t n = size();
+  log_child_.resize(2 * n);
+  double most = kNever;
+  for (size_t i = 0; i < n; ++i)
+    for (int32_t side = 0; side < 2; ++side) {
+      const bool falls = !ahead.falls || ahead.falls[i];
+      const double log_p = falls ? static_cast<double>(log_likelihood(ahead.log_odds[i], side)) * kUnit : 0.0;
+      const double log_child = log_weight_[i] + log_p + std::log(ahead.seen[side][i]);
+      log_child_[2 * i + static_cast<size_t>(side)] = log_child;
+      most = std::max(most, log_child);
+    }
+  if (most == kNever) {  // nothing is possible: whatever follows does not count
+    for (size_t i = 0; i < n; ++i) {
+      log_child_[2 * i] = log_weight_[i];
+      child_[2 * i] = weight_[i];
+      log_child_[2 * i + 1] = kNever;
+      child_[2 * i + 1] = 0.0;
+    }
+    return kNever;
+  }
+  for (size_t i = 0; i < 2 * n; ++i) child_[i] = std::exp(log_child_[i] - most);
+  const double log_total = most + std::log(sum_of(child_.data(), 2 * n));
+  for (size_t i = 0; i < 2 * n; ++i) {
+    log_child_[i] -= log_total;
+    child_[i] = log_child_[i] == kNever ? 0.0 : std::max(std::exp(log_child_[i]), kFloor);
+  }
+  return log_total;
+}
+
+double Cloud::share(size_t side) const {
+  double sum = 0.0;
+  for (size_t i = side; i < child_.size(); i += 2) sum += child_[i];
+  return sum;
+}
+
+void Cloud::join() {
+  for (size_t i = 0; i < size(); ++i) weight_[i] = child_[2 * i] + child_[2 * i + 1];
+  for (size_t i = 0; i < log_weight_.size(); ++i) log_weight_[i] = log_add(log_child_[2 * i], log_child_[2 * i + 1]);
+}
+
+void Cloud::branch(size_t limit, std::vector<uint8_t>& side) {
+  size_t n_children = 0;
+  for (const double child : child_) n_children += child > 0.0;
+  const bool crowded = n_children > limit;
+  if (crowded) thin(limit);
+  Generation next;
+  const size_t room = crowded ? limit + 1 : n_children;
+  next.parent.reserve(room);
+  side.clear();
+  side.reserve(room);
+  weight_.clear();
+  for (size_t j = 0; j < child_.size(); ++j) {
+    if (!(child_[j] > 0.0)) continue;
+    next.parent.push_back(static_cast<uint32_t>(j / 2));
+    side.push_back(j % 2);
+    weight_.push_back(child_[j]);
+    if (crowded) next.chance.push_back(static_cast<float>(chance_[j]));
+  }
+  if (!log_weight_.empty()) {
+    log_weight_.clear();
+    for (size_t j = 0; j < child_.size(); ++j)
+      if (child_[j] > 0.0) log_weight_.push_back(log_child_[j] - (crowded ? std::log(chance_[j]) : 0.0));
+  }
+  take(next.parent);
+  generations_.push_back(std::move(next));
+}
+
+// Leaves weight to `limit` of the children. How many a parent keeps is spread evenly over the parents, which are in the
+// order of their bits, so seldom does a family die out; which of two children stays is for every parent to draw on its
+// own.
+void Cloud::thin(size_t limit) {
+  const size_t n = child_.size() / 2;
+  threshold_ = threshold_of(child_.data(), 2 * n, limit);
+  chance_.resize(2 * n);
+  for (size_t j = 0; j < 2 * n; ++j) chance_[j] = std::min(child_[j] / threshold_, 1.0);
+  const double scale = static_cast<double>(limit) / sum_of(chance_.data(), 2 * n);
+  const RoundKey key = round_key(key_, generations_.size(), limit);
+  const double start = uniform(key, 0);
+  double end = 0.0, kept = 0.0, noise = 0.0;
+  for (size_t i = 0; i < n; ++i) {
+    double* child = child_.data() + 2 * i;
+    const double a = chance_[2 * i], b = chance_[2 * i + 1], expected = a + b;
+    end += expected * scale;
+    const double upto = std::floor(end + start);
+    const double n_kept = upto - kept;  // expected, rounded up or down
+    kept = upto;
+    // Of two children with chances a and b one is kept with probability a + b, or 2 - a - b where that is above 1.
+    const bool few = expected <= 1.0;
+    const double u = uniform(key, static_cast<uint32_t>(i + 1)) * (few ? expected : 2.0 - expected);
+    const bool first = u < (few ? a : 1.0 - b);
+    const bool stays[2] = {n_kept > 1.0 || (n_kept == 1.0 && first), n_kept > 1.0 || (n_kept == 1.0 && !first)};
+    for (size_t s = 0; s < 2; ++s) {
+      const bool is_kept = stays[s] && child[s] > 0.0;
+      child[s] = is_kept ? std::max(child[s], threshold_) : 0.0;
+      noise += is_kept ? 1.0 - chance_[2 * i + s] : 0.0;
+    }
+  }
+  added_ += noise * threshold_ * threshold_;
+}
+
+void Cloud::take(const std::vector<uint32_t>& parent) {
+  spare_bits_.resize(parent.size() * words_);
+  for (size_t i = 0; i < parent.size(); ++i)
+    std::copy_n(bits_.data() + parent[i] * words_, words_, spare_bits_.data() + i * words_);
+  bits_.swap(spare_bits_);
+  settle();
+}
+
+// Bits that are now the same in all particles are kept for none.
+void Cloud::settle() {
+  for (size_t w = 0; w < words_; ++w) {
+    uint64_t any = 0, all = ~uint64_t{0};
+    for (size_t at = w; at < bits_.size(); at += words_) {
+      any |= bits_[at];
+      all &= bits_[at];
+    }
+    for (uint64_t left = in_use_[w] & (all | ~any); left; left &= left - 1) {
+      const auto b = static_cast<size_t>(__builtin_ctzll(left));
+      set_all(feature_[64 * w + b], all >> b & 1);
+      in_use_[w] &= ~(uint64_t{1} << b);
+      free_.push_back(static_cast<Slot>(64 * w + b));
+    }
+  }
+}
+
+void Cloud::set(size_t feature, const std::vector<uint8_t>& ones) {
+  const auto count = static_cast<size_t>(std::count(ones.begin(), ones.end(), uint8_t{1}));
+  if (count == 0 || count == ones.size()) {
+    set_all(feature, count != 0);
+    return;
+  }
+  if (free_.empty()) {
+    std::vector<uint64_t> wider(size() * (words_ + 1));
+    for (size_t i = 0; i < size(); ++i)
+      std::copy_n(bits_.data() + i * words_, words_, wider.data() + i * (words_ + 1));
+    bits_ = std::move(wider);
+    for (size_t b = 64; b-- > 0;) free_.push_back(static_cast<Slot>(64 * words_ + b));
+    ++words_;
+    feature_.resize(64 * words_);
+    in_use_.resize(words_);
+  }
+  const Slot slot = free_.back();
+  free_.pop_back();
+  slots_[feature] = slot;
+  const size_t word = static_cast<size_t>(slot) / 64, shift = static_cast<size_t>(slot) % 64;
+  feature_[static_cast<size_t>(slot)] = static_cast<uint16_t>(feature);
+  in_use_[word] |= uint64_t{1} << shift;
+  for (size_t i = 0; i < size(); ++i) {
+    uint64_t& own = bits_[i * words_ + word];
+    own = (own & ~(uint64_t{1} << shift)) | uint64_t{ones[i]} << shift;
+  }
+}
+
+double Cloud::variance() const {
+  double variance = 0.0;
+  std::vector<double> weight = weight_, before;
+  for (size_t g = generations_.size(); g-- > 0;) {
+    const Generation& own = generations_[g];
+    for (size_t i = 0; i < own.chance.size(); ++i)
+      variance += weight[i] * weight[i] * (1.0 - static_cast<double>(own.chance[i]));
+    before.assign(g ? generations_[g - 1].parent.size() : 1, 0.0);
+    for (size_t i = 0; i < weight.size(); ++i) before[own.parent[i]] += weight[i];
+    weight.swap(before);
+  }
+  return variance;
+}
+
+}  // namespace lbarn

@@ -1,0 +1,311 @@
+#include "follow.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <memory>
+
+#include "cloud.hpp"
+
+namespace lbarn {
+namespace {
+
+// Thinning is noise to the probability of a cell, and the later the evidence, the less it has to say of it. So a
+// probability is read off the particles when thinning has added this much to the relative variance since the cell.
+constexpr double kPatience = 0.1;
+
+constexpr double kPseudocount = 0.5;  // draws that a probability is drawn back by to what was expected of the cell
+
+// Trees as they are needed for one column by all rows of a block.
+class Workshop {
+ public:
+  explicit Workshop(const NetworkView& network) : network_(network) {}
+
+  void enter(size_t column) {
+    column_ = &network_.columns[column];
+    if (linked_.size() < column_->n_nodes) linked_.resize(column_->n_nodes);
+    ready_.assign(column_->n_nodes, false);
+  }
+  const ColumnTree& column() const { return *column_; }
+
+  void log_odds(Cloud& cloud, size_t node, const uint32_t* index, size_t count, int32_t* out) {
+    const Conditional& conditional = network_.nodes[column_->first_node + node];
+    if (!ready_[node]) linked_[node].link(conditional.trees);
+    ready_[node] = true;
+    narrow_.narrow(linked_[node], conditional, cloud.slots(), cloud.words());
+    narrow_.log_odds(cloud.bits(), index, count, out);
+  }
+
+ private:
+  const NetworkView& network_;
+  const ColumnTree* column_ = nullptr;
+  std::vector<LinkedTrees> linked_;  // by node of the column
+  std::vector<uint8_t> ready_;
+  NarrowTrees narrow_;
+};
+
+// Buffers that a column needs.
+struct Scratch {
+  std::vector<int32_t> log_odds, some_odds;
+  std::vector<double> seen[2], ahead;
+  std::vector<uint8_t> side, falls, ones;
+  std::vector<int32_t> at, next;
+  std::vector<uint32_t> index;
+};
+
+size_t whole_words(size_t count) { return (count + 63) / 64 * 64; }
+
+class Row {
+ public:
+  Row(const NetworkView& network, const EvidenceView& evidence, const FollowHow& how, size_t row, Followed& out)
+      : evidence_(evidence),
+        how_(how),
+        cells_(evidence.cells + row * evidence.n_columns),
+        row_(row),
+        shares_(out.shares.data() + row * evidence.n_cells),
+        expected_(out.expected.data() + row * evidence.n_cells),
+        cloud_(network.n_features, mix64(mix64(how.seed) ^ how.number[row])) {}
+
+  void step(size_t k, const EvidenceView::Column* unknown, Workshop& shop, Scratch& scratch) {
+    const double before = log_marginal_;
+    const double limit = std::min(how_.unexpected_particles * cloud_.threshold(), how_.unexpected);
+    if (cells_[k] == kUnknown)
+      fall(k, *unknown, shop, scratch);
+    else
+      pass(cells_[k], shop, scratch);
+    if (!(limit > 0.0)) return;
+    const double surprise = log_marginal_ - before - std::log(limit);
+    if (surprise < least_) {
+      least_ = surprise;
+      unexpected_ = static_cast<int32_t>(k);
+      there_ = log_marginal_;
+    }
+  }
+
+  void end(const NetworkView& network, Followed& out) {
+    while (!pending_.empty()) settle_oldest(network);
+    out.log_marginal[row_] = log_marginal_;
+    out.variance[row_] = cloud_.variance();
+    out.unexpected[row_] = unexpected_;
+    out.log_marginal_there[row_] = there_;
+    draw(out.draws.data() + row_ * how_.n_draws * evidence_.n_columns);
+    if (!how_.keep) return;
+    out.weight.insert(out.weight.end(), cloud_.weight().begin(), cloud_.weight().end());
+    const size_t first = out.states.size();
+    out.states.resize(first + cloud_.size() * evidence_.n_columns);
+    for (size_t i = 0; i < cloud_.size(); ++i) trace(i, out.states.data() + first + i * evidence_.n_columns);
+  }
+
+  void settle(const NetworkView& network) {
+    while (!pending_.empty() && cloud_.added() - pending_.front().added > kPatience) settle_oldest(network);
+  }
+
+ private:
+  struct Mark {  // the cells of an unknown column, by particle
+    size_t column;
+    size_t generation;  // as many there had been
+    std::vector<uint16_t> cell;
+  };
+  struct Pending {  // a column whose probabilities are not yet told
+    const EvidenceView::Column* column;
+    double added;  // variance, up to there
+  };
+
+  // A cell that was seen.
+  void pass(size_t cell, Workshop& shop, Scratch& scratch) {
+    const ColumnTree& column = shop.column();
+    const size_t n = cloud_.size();
+    scratch.log_odds.resize(whole_words(n));
+    for (int32_t node = column.n_nodes ? 0 : -1; node >= 0;) {
+      const bool bit = static_cast<int32_t>(cell) >= column.cut[node];
+      shop.log_odds(cloud_, static_cast<size_t>(node), nullptr, n, scratch.log_odds.data());
+      scratch.seen[0].assign(n, bit ? 0.0 : 1.0);
+      scratch.seen[1].assign(n, bit ? 1.0 : 0.0);
+      log_marginal_ += cloud_.divide({scratch.log_odds.data(), {scratch.seen[0].data(), scratch.seen[1].data()}});
+      cloud_.join();
+      node = column.children[2 * node + bit];
+    }
+    for (size_t b = 0; b < column.n_bits; ++b) {
+      const auto own = static_cast<int32_t>(cell);
+      cloud_.set_all(column.first_bit + b, own >= column.ones_low[b] && own < column.ones_high[b]);
+    }
+  }
+
+  // A cell that is not known. A node counts with the largest likelihood that is still ahead, relative to what it was: at
+  // the cell this comes to the cell's own.
+  void fall(size_t k, const EvidenceView::Column& unknown, Workshop& shop, Scratch& scratch) {
+    const ColumnTree& column = shop.column();
+    look_ahead(unknown, column, scratch.ahead);
+    const double* ahead = scratch.ahead.data();
+    const auto place = [&](int32_t child) {
+      return child < 0 ? column.n_nodes + static_cast<size_t>(~child) : static_cast<size_t>(child);
+    };
+    std::vector<int32_t>& at = scratch.at;
+    at.assign(cloud_.size(), column.n_nodes ? 0 : ~0);
+    double* expected = expected_ + unknown.first;
+    while (std::any_of(at.begin(), at.end(), [](int32_t node) { return node >= 0; })) {
+      const size_t n = cloud_.size();
+      scratch.falls.resize(n);
+      for (size_t i = 0; i < n; ++i) scratch.falls[i] = at[i] >= 0;
+      ask(shop, scratch);
+      for (size_t side = 0; side < 2; ++side) {
+        scratch.seen[side].resize(n);
+        for (size_t i = 0; i < n; ++i) {
+          const int32_t node = at[i];
+          double share = side ? 0.0 : 1.0;
+          if (node >= 0) {
+            const double most = node == 0 ? 1.0 : ahead[node];
+            share = most > 0.0 ? ahead[place(column.children[2 * node + static_cast<int32_t>(side)])] / most : 0.0;
+          }
+          scratch.seen[side][i] = share;
+        }
+      }
+      log_marginal_ += cloud_.divide(
+          {scratch.log_odds.data(), {scratch.seen[0].data(), scratch.seen[1].data()}, scratch.falls.data()});
+      if (column.n_cells == 2)
+        for (size_t side = 0; side < 2; ++side) expected[side] = cloud_.share(side);
+      cloud_.branch(how_.limit, scratch.side);
+      const std::vector<uint32_t>& parent = cloud_.generations().back().parent;
+      scratch.next.resize(parent.size());
+      for (size_t i = 0; i < parent.size(); ++i) {
+        const int32_t node = at[parent[i]];
+        scratch.next[i] = node >= 0 ? column.children[2 * node + scratch.side[i]] : node;
+      }
+      at.swap(scratch.next);
+    }
+    Mark mark{k, cloud_.generations().size(), std::vector<uint16_t>(at.size())};
+    for (size_t i = 0; i < at.size(); ++i) mark.cell[i] = static_cast<uint16_t>(~at[i]);
+    if (column.n_cells != 2)
+      for (size_t i = 0; i < at.size(); ++i) expected[mark.cell[i]] += cloud_.weight()[i];
+    scratch.ones.resize(at.size());
+    for (size_t b = 0; b < column.n_bits; ++b) {
+      for (size_t i = 0; i < at.size(); ++i)
+        scratch.ones[i] = ~at[i] >= column.ones_low[b] && ~at[i] < column.ones_high[b];
+      cloud_.set(column.first_bit + b, scratch.ones);
+    }
+    marks_.push_back(std::move(mark));
+    pending_.push_back({&unknown, cloud_.added()});
+  }
+
+  // The log-odds of all particles, each at its node.
+  void ask(Workshop& shop, Scratch& scratch) {
+    const std::vector<int32_t>& at = scratch.at;
+    const size_t n = at.size();
+    scratch.log_odds.assign(whole_words(n), 0);
+    if (std::all_of(at.begin(), at.end(), [&](int32_t node) { return node == at[0]; })) {
+      shop.log_odds(cloud_, static_cast<size_t>(at[0]), nullptr, n, scratch.log_odds.data());
+      return;
+    }
+    for (size_t node = 0; node < shop.column().n_nodes; ++node) {
+      scratch.index.clear();
+      for (size_t i = 0; i < n; ++i)
+        if (at[i] == static_cast<int32_t>(node)) scratch.index.push_back(static_cast<uint32_t>(i));
+      if (scratch.index.empty()) continue;
+      scratch.some_odds.resize(whole_words(scratch.index.size()));
+      shop.log_odds(cloud_, node, scratch.index.data(), scratch.index.size(), scratch.some_odds.data());
+      for (size_t i = 0; i < scratch.index.size(); ++i) scratch.log_odds[scratch.index[i]] = scratch.some_odds[i];
+    }
+  }
+
+  // The largest likelihood in the subtree of every node and, after the nodes, of every cell.
+  void look_ahead(const EvidenceView::Column& unknown, const ColumnTree& column, std::vector<double>& ahead) const {
+    const double* own = unknown.likelihood + (unknown.by_row ? row_ * column.n_cells : 0);
+    ahead.assign(column.n_nodes, 0.0);
+    ahead.insert(ahead.end(), own, own + column.n_cells);
+    for (size_t node = column.n_nodes; node-- > 0;)
+      for (size_t side = 0; side < 2; ++side) {
+        const int32_t child = column.children[2 * node + side];
+        const size_t from = child < 0 ? column.n_nodes + static_cast<size_t>(~child) : static_cast<size_t>(child);
+        ahead[node] = std::max(ahead[node], ahead[from]);
+      }
+  }
+
+  // Reads the probabilities of the oldest column off the particles. They may agree on a cell for want of numbers only, so
+  // a probability is drawn back to what was expected of that cell.
+  void settle_oldest(const NetworkView& network) {
+    const Pending oldest = pending_.front();
+    pending_.pop_front();
+    const ColumnTree& column = network.columns[oldest.column->column];
+    double* shares = shares_ + oldest.column->first;
+    const double* expected = expected_ + oldest.column->first;
+    const std::vector<double>& weight = cloud_.weight();
+    for (size_t i = 0; i < cloud_.size(); ++i) {
+      int32_t node = column.n_nodes ? 0 : ~0;
+      while (node >= 0)
+        node = column.children[2 * node + cloud_.bit(i, column.first_bit + static_cast<size_t>(node))];
+      shares[~node] += weight[i];
+    }
+    const double doubt = kPseudocount * (cloud_.added() - oldest.added);
+    const double found = sum_of(shares, column.n_cells), before = sum_of(expected, column.n_cells);
+    for (size_t c = 0; c < column.n_cells; ++c)
+      shares[c] = std::min((shares[c] / found + doubt * (expected[c] / before)) / (1.0 + doubt), 1.0);
+  }
+
+  void draw(uint16_t* out) const {
+    const RoundKey key = cloud_.key_for(how_.n_draws);
+    std::vector<double> edge(cloud_.size());
+    double total = 0.0;
+    for (size_t i = 0; i < edge.size(); ++i) edge[i] = total += cloud_.weight()[i];
+    for (size_t j = 0; j < how_.n_draws; ++j, out += evidence_.n_columns) {
+      const double point = uniform(key, static_cast<uint32_t>(j)) * total;
+      const auto i = static_cast<size_t>(std::upper_bound(edge.begin(), edge.end(), point) - edge.begin());
+      trace(std::min(i, edge.size() - 1), out);
+    }
+  }
+
+  // The cells of a particle.
+  void trace(size_t particle, uint16_t* out) const {
+    std::copy_n(cells_, evidence_.n_columns, out);
+    size_t generation = cloud_.generations().size();
+    for (size_t m = marks_.size(); m-- > 0;) {
+      while (generation > marks_[m].generation) particle = cloud_.generations()[--generation].parent[particle];
+      out[marks_[m].column] = marks_[m].cell[particle];
+    }
+  }
+
+  const EvidenceView& evidence_;
+  const FollowHow& how_;
+  const uint16_t* cells_;
+  size_t row_;
+  double* shares_;
+  double* expected_;
+  Cloud cloud_;
+  double log_marginal_ = 0.0, least_ = 0.0, there_ = 0.0;
+  int32_t unexpected_ = -1;
+  std::vector<Mark> marks_;
+  std::deque<Pending> pending_;
+};
+
+}  // namespace
+
+Followed follow(const NetworkView& network, const EvidenceView& evidence, const FollowHow& how,
+                const std::function<void()>& interrupt) {
+  const size_t n = evidence.rows;
+  Followed out;
+  out.log_marginal.resize(n);
+  out.variance.resize(n);
+  out.unexpected.resize(n);
+  out.log_marginal_there.resize(n);
+  out.shares.resize(n * evidence.n_cells);
+  out.expected.resize(n * evidence.n_cells);
+  out.draws.resize(n * how.n_draws * evidence.n_columns);
+  std::vector<std::unique_ptr<Row>> rows;
+  for (size_t i = 0; i < n; ++i) rows.push_back(std::make_unique<Row>(network, evidence, how, i, out));
+  Workshop shop(network);
+  Scratch scratch;
+  const EvidenceView::Column* unknown = evidence.unknown.data();
+  const EvidenceView::Column* last = unknown + evidence.unknown.size();
+  for (size_t k = 0; k < evidence.n_columns; ++k) {
+    interrupt();
+    while (unknown != last && unknown->column < k) ++unknown;
+    shop.enter(k);
+    for (const auto& row : rows) {
+      row->step(k, unknown, shop, scratch);
+      row->settle(network);
+    }
+  }
+  for (const auto& row : rows) row->end(network, out);
+  return out;
+}
+
+}  // namespace lbarn
