@@ -11,8 +11,9 @@ namespace lbarn {
 namespace {
 
 // Thinning is noise to the probability of a cell, and the later the evidence, the less it has to say of it. So a
-// probability is read off the particles when thinning has added this much to the relative variance since the cell.
-constexpr double kPatience = 0.1;
+// probability is read off the particles when thinning has added this much to the relative variance since the cell: with
+// n particles about what one thinning after the other adds for n^(1/4) times as long.
+double patience(size_t limit) { return 0.7 * std::pow(static_cast<double>(limit), -0.75); }
 
 constexpr double kPseudocount = 0.5;  // draws that a probability is drawn back by to what was expected of the cell
 
@@ -23,23 +24,23 @@ class Workshop {
 
   void enter(size_t column) {
     column_ = &network_.columns[column];
-    if (linked_.size() < column_->n_nodes) linked_.resize(column_->n_nodes);
+    if (indexed_.size() < column_->n_nodes) indexed_.resize(column_->n_nodes);
     ready_.assign(column_->n_nodes, false);
   }
   const ColumnTree& column() const { return *column_; }
 
   void log_odds(Cloud& cloud, size_t node, const uint32_t* index, size_t count, int32_t* out) {
     const Conditional& conditional = network_.nodes[column_->first_node + node];
-    if (!ready_[node]) linked_[node].link(conditional.trees);
+    if (!ready_[node]) indexed_[node].index(conditional.trees);
     ready_[node] = true;
-    narrow_.narrow(linked_[node], conditional, cloud.slots(), cloud.words());
+    narrow_.narrow(indexed_[node], conditional, cloud.slots(), cloud.words(), count);
     narrow_.log_odds(cloud.bits(), index, count, out);
   }
 
  private:
   const NetworkView& network_;
   const ColumnTree* column_ = nullptr;
-  std::vector<LinkedTrees> linked_;  // by node of the column
+  std::vector<IndexedTrees> indexed_;  // by node of the column
   std::vector<uint8_t> ready_;
   NarrowTrees narrow_;
 };
@@ -62,6 +63,7 @@ class Row {
         how_(how),
         cells_(evidence.cells + row * evidence.n_columns),
         row_(row),
+        patience_(patience(how.limit)),
         shares_(out.shares.data() + row * evidence.n_cells),
         expected_(out.expected.data() + row * evidence.n_cells),
         cloud_(network.n_features, mix64(mix64(how.seed) ^ how.number[row])) {}
@@ -97,7 +99,7 @@ class Row {
   }
 
   void settle(const NetworkView& network) {
-    while (!pending_.empty() && cloud_.added() - pending_.front().added > kPatience) settle_oldest(network);
+    while (!pending_.empty() && cloud_.added() - pending_.front().added > patience_) settle_oldest(network);
   }
 
  private:
@@ -267,6 +269,7 @@ class Row {
   const FollowHow& how_;
   const uint16_t* cells_;
   size_t row_;
+  double patience_;
   double* shares_;
   double* expected_;
   Cloud cloud_;

@@ -16,27 +16,47 @@ bool has_bit(const uint64_t* words, size_t bit) { return words[bit / 64] >> bit 
 
 }  // namespace
 
-void LinkedTrees::link(const TreesView& trees) {
-  nodes_.resize(static_cast<size_t>(trees.offsets[trees.count]));
-  roots_.resize(trees.count);
-  size_t node = 0;
+void IndexedTrees::index(const TreesView& trees) {
+  const auto n_splits = static_cast<size_t>(trees.offsets[trees.count]);
+  size_t n_features = 0;
+  for (size_t k = 0; k < n_splits; ++k) n_features = std::max(n_features, size_t{trees.splits[k].feature} + 1);
+  first_.assign(n_features + 1, 0);
+  large_.clear();
   for (size_t t = 0; t < trees.count; ++t) {
     const Tree tree = trees.tree(t);
-    leaf_.assign(1, &roots_[t]);
-    for (size_t k = 0; k < tree.n_splits; ++k, ++node) {
-      nodes_[node].feature = tree.splits[k].feature;
-      *leaf_[tree.splits[k].leaf] = static_cast<int32_t>(node);
-      leaf_[tree.splits[k].leaf] = &nodes_[node].child[0];
-      leaf_.push_back(&nodes_[node].child[1]);
+    if (tree.n_splits >= kLeaves) {
+      large_.push_back(static_cast<uint32_t>(t));
+      continue;
     }
-    const auto first = static_cast<int32_t>(tree.values - trees.values);
-    for (size_t l = 0; l < leaf_.size(); ++l) *leaf_[l] = ~(first + static_cast<int32_t>(l));
+    for (size_t k = 0; k < tree.n_splits; ++k) ++first_[tree.splits[k].feature];
+  }
+  uint32_t end = 0;
+  for (uint32_t& first : first_) first = end += first;  // the end of each: filled from behind
+  tree_.resize(end);
+  number_.resize(end);
+  zeros_.resize(end);
+  ones_.resize(end);
+  for (size_t t = trees.count; t-- > 0;) {
+    const Tree tree = trees.tree(t);
+    if (tree.n_splits >= kLeaves) continue;
+    uint64_t behind[kLeaves];
+    for (size_t l = 0; l <= tree.n_splits; ++l) behind[l] = uint64_t{1} << l;
+    for (size_t k = tree.n_splits; k-- > 0;) {
+      const Split split = tree.splits[k];
+      const size_t at = --first_[split.feature];
+      tree_[at] = static_cast<uint32_t>(t);
+      number_[at] = static_cast<uint32_t>(k);
+      zeros_[at] = behind[split.leaf];
+      ones_[at] = behind[k + 1];
+      behind[split.leaf] |= behind[k + 1];
+    }
   }
 }
 
-void NarrowTrees::narrow(const LinkedTrees& linked, const Conditional& conditional, std::vector<Slot>& slots,
-                         size_t words) {
+void NarrowTrees::narrow(const IndexedTrees& trees, const Conditional& conditional, std::vector<Slot>& slots,
+                         size_t words, size_t particles) {
   words_ = words;
+  merged_bits_ = particles > kMany ? kMerged : 1;
   given_ = conditional.trees;
   constant_ = 0;
   closed_ = false;
@@ -58,7 +78,8 @@ void NarrowTrees::narrow(const LinkedTrees& linked, const Conditional& condition
   const size_t n_counts = conditional.counts ? conditional.counts->n_features : 0;
   for (size_t f = 0; f < n_counts; ++f)
     slots[conditional.position + f] = narrow_count(*conditional.counts, f, slots);
-  for (size_t t = 0; t < linked.count(); ++t) add_tree(linked, linked.root(t), given_.values, slots.data());
+  reach(trees, slots);
+  for (const uint32_t tree : trees.large_) add_large(given_.tree(tree), slots);
   std::fill_n(slots.begin() + static_cast<std::ptrdiff_t>(conditional.position), n_counts, kAllZero);
   finish();
 }
@@ -88,42 +109,94 @@ Slot NarrowTrees::narrow_count(const CountsView& counts, size_t feature, const s
   return least <= 0 ? kAllOne : kAllZero;
 }
 
-void NarrowTrees::add_tree(const LinkedTrees& linked, int32_t root, const int32_t* values, const Slot* slots) {
-  const auto decided = [&](int32_t at) {
-    while (at >= 0) {
-      const LinkedTrees::Node& node = linked.node(at);
-      const Slot slot = slots[node.feature];
-      if (slot >= 0) break;
-      at = node.child[slot == kAllOne];
-    }
-    return at;
-  };
-  const int32_t start = decided(root);
-  if (start < 0) {
-    constant_ += values[~start];
-    return;
+// What all particles share takes leaves from the trees; what is left of a tree are the splits that part its leaves still.
+void NarrowTrees::reach(const IndexedTrees& trees, const std::vector<Slot>& slots) {
+  reached_.resize(given_.count);
+  for (size_t t = 0; t < given_.count; ++t) {
+    const size_t n_splits = given_.tree(t).n_splits;
+    reached_[t] = n_splits < IndexedTrees::kLeaves ? ~uint64_t{0} >> (IndexedTrees::kLeaves - 1 - n_splits) : 0;
   }
+  const size_t n_features = trees.first_.size() - 1;
+  live_.clear();
+  for (size_t f = 0; f < n_features; ++f) {
+    const size_t begin = trees.first_[f], end = trees.first_[f + 1];
+    if (slots[f] >= 0) continue;
+    const uint64_t* gone = (slots[f] == kAllOne ? trees.zeros_ : trees.ones_).data();
+    for (size_t at = begin; at < end; ++at) reached_[trees.tree_[at]] &= ~gone[at];
+  }
+  ends_.assign(given_.count + 1, 0);
+  for (size_t f = 0; f < n_features; ++f) {
+    if (slots[f] < 0) continue;
+    for (size_t at = trees.first_[f]; at < trees.first_[f + 1]; ++at) {
+      const uint32_t tree = trees.tree_[at];
+      const uint64_t zeros = reached_[tree] & trees.zeros_[at], ones = reached_[tree] & trees.ones_[at];
+      if (!zeros || !ones) continue;
+      live_.push_back({tree, trees.number_[at], zeros, ones, slots[f]});
+      ++ends_[tree + 1];
+    }
+  }
+  for (size_t t = 0; t < given_.count; ++t) {
+    ends_[t + 1] += ends_[t];
+    if (ends_[t + 1] == ends_[t] && reached_[t]) constant_ += given_.tree(t).values[__builtin_ctzll(reached_[t])];
+  }
+  sorted_.resize(live_.size());
+  for (size_t i = live_.size(); i-- > 0;) sorted_[--ends_[live_[i].tree + 1]] = live_[i];
+  for (size_t i = 0; i < sorted_.size();) {
+    size_t end = i + 1;
+    while (end < sorted_.size() && sorted_[end].tree == sorted_[i].tree) ++end;
+    std::sort(sorted_.data() + i, sorted_.data() + end, [](const Live& a, const Live& b) { return a.number < b.number; });
+    add_tree(sorted_.data() + i, end - i, reached_[sorted_[i].tree], given_.tree(sorted_[i].tree).values);
+    i = end;
+  }
+}
+
+void NarrowTrees::add_tree(const Live* live, size_t count, uint64_t leaves, const int32_t* values) {
   splits_.clear();
-  values_.assign(1, 0);
   own_.clear();
-  open_.assign(1, {start, 0});
-  while (!open_.empty()) {
-    const Place place = open_.back();
-    open_.pop_back();
-    if (place.at < 0) {
-      values_[place.leaf] = values[~place.at];
+  leaves_.assign(1, leaves);
+  for (size_t k = 0; k < count; ++k) {
+    size_t leaf = 0;
+    while (!(leaves_[leaf] & live[k].zeros)) ++leaf;
+    splits_.push_back({static_cast<uint16_t>(leaf), static_cast<uint16_t>(live[k].slot)});
+    leaves_[leaf] &= ~live[k].ones;
+    leaves_.push_back(live[k].ones);
+    if (std::find(own_.begin(), own_.end(), live[k].slot) == own_.end()) own_.push_back(live[k].slot);
+  }
+  values_.clear();
+  for (const uint64_t own : leaves_) values_.push_back(values[__builtin_ctzll(own)]);
+  add_splits();
+}
+
+// Of too many leaves for a mask: split by split.
+void NarrowTrees::add_large(const Tree& tree, const std::vector<Slot>& slots) {
+  constexpr int32_t kGone = -1;
+  std::vector<int32_t> place(tree.n_splits + 1, kGone);  // of each leaf among those that are left
+  place[0] = 0;
+  splits_.clear();
+  own_.clear();
+  for (size_t k = 0; k < tree.n_splits; ++k) {
+    const size_t leaf = tree.splits[k].leaf;
+    const Slot slot = slots[tree.splits[k].feature];
+    if (place[leaf] == kGone || slot == kAllZero) continue;
+    if (slot == kAllOne) {
+      std::swap(place[leaf], place[k + 1]);
       continue;
     }
-    const LinkedTrees::Node& node = linked.node(place.at);
-    const Slot slot = slots[node.feature];
+    splits_.push_back({static_cast<uint16_t>(place[leaf]), static_cast<uint16_t>(slot)});
+    place[k + 1] = static_cast<int32_t>(splits_.size());
     if (std::find(own_.begin(), own_.end(), slot) == own_.end()) own_.push_back(slot);
-    splits_.push_back({place.leaf, static_cast<uint16_t>(slot)});
-    const auto leaf = static_cast<uint16_t>(splits_.size());
-    values_.push_back(0);
-    open_.push_back({decided(node.child[1]), leaf});
-    open_.push_back({decided(node.child[0]), place.leaf});
   }
-  if (own_.size() <= kMerged && merged_.size() < kTable / 2) {
+  values_.resize(splits_.size() + 1);
+  for (size_t l = 0; l <= tree.n_splits; ++l)
+    if (place[l] != kGone) values_[static_cast<size_t>(place[l])] = tree.values[l];
+  if (splits_.empty())
+    constant_ += values_[0];
+  else
+    add_splits();
+}
+
+void NarrowTrees::add_splits() {
+  if (own_.size() <= merged_bits_ && merged_.size() < kTable / 2) {
     std::sort(own_.begin(), own_.end());
     merge(own_);
     return;

@@ -23,23 +23,21 @@ using Slot = int32_t;
 constexpr Slot kAllZero = -1;
 constexpr Slot kAllOne = -2;
 
-// Trees by child pointers, to be walked from the root.
-class LinkedTrees {
+// Trees by the features that they split on. A set of leaves is a mask; a split takes those behind its zeros from those
+// behind its ones.
+class IndexedTrees {
  public:
-  struct Node {
-    uint16_t feature;
-    int32_t child[2];  // a node, or ~(number of a leaf value)
-  };
+  static constexpr size_t kLeaves = 64;  // of a tree at most; larger ones are walked
 
-  void link(const TreesView& trees);
-  size_t count() const { return roots_.size(); }
-  int32_t root(size_t tree) const { return roots_[tree]; }
-  const Node& node(int32_t number) const { return nodes_[static_cast<size_t>(number)]; }
+  void index(const TreesView& trees);
 
  private:
-  std::vector<Node> nodes_;
-  std::vector<int32_t> roots_;
-  std::vector<int32_t*> leaf_;  // where each leaf of a tree hangs
+  friend class NarrowTrees;
+
+  std::vector<uint32_t> first_;          // by feature, where its splits begin
+  std::vector<uint32_t> tree_, number_;  // of every split: its tree, and its number in it
+  std::vector<uint64_t> zeros_, ones_;   // leaves behind it
+  std::vector<uint32_t> large_;          // trees with more leaves
 };
 
 // Bits of particles, `words` each.
@@ -52,27 +50,39 @@ struct ParticleBits {
 class NarrowTrees {
  public:
   // `slots` by feature, with room behind the position for the features of the counts.
-  void narrow(const LinkedTrees& linked, const Conditional& conditional, std::vector<Slot>& slots, size_t words);
+  void narrow(const IndexedTrees& trees, const Conditional& conditional, std::vector<Slot>& slots, size_t words,
+              size_t particles);
 
   // Log-odds of the particles index[0..count), or of the first `count` if there is no index. `out` has room for whole
   // words.
   void log_odds(const ParticleBits& particles, const uint32_t* index, size_t count, int32_t* out);
 
  private:
-  static constexpr size_t kMerged = 3;  // trees on the same so few bits are one
+  static constexpr size_t kMerged = 3;  // trees on the same so few bits are one, if there are many particles
+  static constexpr size_t kMany = 128;
 
   struct Counted {  // a feature made of a count
     size_t first;   // of its mask's words
     int32_t least;  // ones among the bits that differ
   };
 
+  struct Live {  // a split that particles disagree about
+    uint32_t tree, number;
+    uint64_t zeros, ones;
+    Slot slot;
+  };
+
   Slot narrow_count(const CountsView& counts, size_t feature, const std::vector<Slot>& slots);
-  void add_tree(const LinkedTrees& linked, int32_t root, const int32_t* values, const Slot* slots);
+  void reach(const IndexedTrees& trees, const std::vector<Slot>& slots);
+  void add_tree(const Live* live, size_t count, uint64_t leaves, const int32_t* values);
+  void add_large(const Tree& tree, const std::vector<Slot>& slots);
+  void add_splits();
   void merge(const std::vector<Slot>& own);
   void finish();
   void gather(const ParticleBits& particles, const uint32_t* index, size_t count, size_t stride);
 
-  size_t words_ = 0;  // of a particle
+  size_t words_ = 0;   // of a particle
+  size_t merged_bits_ = 1;
   int32_t constant_ = 0;
   bool closed_ = false;  // for all
   TreesView given_{};
@@ -81,12 +91,11 @@ class NarrowTrees {
   std::vector<uint8_t> used_;      // words of particles that hold any of these
   std::vector<Counted> counted_;
   std::vector<uint64_t> masks_;
-  // One tree while it is walked: its splits on slots, its leaves, the slots.
-  struct Place {
-    int32_t at;
-    uint16_t leaf;
-  };
-  std::vector<Place> open_;
+  std::vector<uint64_t> reached_;  // leaves, by tree
+  std::vector<Live> live_, sorted_;
+  std::vector<uint32_t> ends_;
+  // One tree: its splits on slots, its leaves, the slots.
+  std::vector<uint64_t> leaves_;
   std::vector<Split> splits_;
   std::vector<int32_t> values_;
   std::vector<Slot> own_;
