@@ -488,7 +488,7 @@ struct BoundEvidence {
 struct BoundFollowed {
   New1<double> log_marginal, variance;
   New1<int32_t> unexpected;
-  New1<double> log_marginal_there;
+  New1<double> log_marginal_there, error, marginal_error;
   New2<double> shares, expected;
   nb::ndarray<nb::numpy, uint16_t, nb::ndim<3>, nb::c_contig, nb::device::cpu> draws;
   New1<double> weight;
@@ -514,6 +514,8 @@ BoundFollowed followed(const BoundNetwork& network, const Array2<uint16_t>& cell
           give(std::move(found.variance)),
           give(std::move(found.unexpected)),
           give(std::move(found.log_marginal_there)),
+          give(std::move(found.error)),
+          give(std::move(found.marginal_error)),
           give<New2<double>>(std::move(found.shares), {n, n_cells}),
           give<New2<double>>(std::move(found.expected), {n, n_cells}),
           give<decltype(BoundFollowed::draws)>(std::move(found.draws), {n, how.n_draws, n_columns}),
@@ -639,6 +641,7 @@ NB_MODULE(_core, m) {
   nb::class_<FollowHow>(m, "FollowHow")
       .def(nb::init<>())
       .def_rw("limit", &FollowHow::limit)
+      .def_rw("islands", &FollowHow::islands)
       .def_rw("seed", &FollowHow::seed)
       .def_rw("n_draws", &FollowHow::n_draws)
       .def_rw("keep", &FollowHow::keep)
@@ -653,6 +656,10 @@ NB_MODULE(_core, m) {
           "unexpected", [](const BoundFollowed& own) { return own.unexpected; }, kShared)
       .def_prop_ro(
           "log_marginal_there", [](const BoundFollowed& own) { return own.log_marginal_there; }, kShared)
+      .def_prop_ro(
+          "error", [](const BoundFollowed& own) { return own.error; }, kShared)
+      .def_prop_ro(
+          "marginal_error", [](const BoundFollowed& own) { return own.marginal_error; }, kShared)
       .def_prop_ro(
           "shares", [](const BoundFollowed& own) { return own.shares; }, kShared)
       .def_prop_ro(

@@ -58,19 +58,31 @@ double sum_of(const double* values, size_t count) {
   return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
 }
 
-double Cloud::divide(const Ahead& ahead) {
-  double log_total;
+double Cloud::log_marginal() const {
+  return islands() == 1 ? log_marginal_[0] : log_add(log_marginal_[0], log_marginal_[1]) - std::log(2.0);
+}
+
+std::vector<double> Cloud::weights_together() const {
+  std::vector<double> weight = weight_;
+  for (size_t island = 0; islands() > 1 && island < islands(); ++island) {
+    const double share = 0.5 * std::exp(log_marginal_[island] - log_marginal());
+    for (size_t i = begin(island); i < end(island); ++i) weight[i] *= share;
+  }
+  return weight;
+}
+
+void Cloud::divide(const Ahead& ahead) {
   child_.resize(2 * size());
   if (log_weight_.empty()) {
-    if (divide_plain(ahead, log_total)) return log_total;
+    if (divide_plain(ahead)) return;
     log_weight_.resize(size());
     for (size_t i = 0; i < size(); ++i) log_weight_[i] = std::log(weight_[i]);
   }
-  return divide_logarithms(ahead);
+  divide_logarithms(ahead);
 }
 
 // False where numbers leave the range of doubles.
-bool Cloud::divide_plain(const Ahead& ahead, double& log_total) {
+bool Cloud::divide_plain(const Ahead& ahead) {
   const size_t n = size(), padded = (n + 63) / 64 * 64;
   zero_.resize(padded);
   one_.resize(padded);
@@ -89,47 +101,55 @@ bool Cloud::divide_plain(const Ahead& ahead, double& log_total) {
     child_[2 * i + 1] = one;
   }
   if (lost) return false;
-  const double total = sum_of(child_.data(), 2 * n);
-  if (!(total > 0.0)) return false;
-  const double scale = 1.0 / total;
-  for (double& child : child_) child *= scale;
-  log_total = std::log(total);
+  double total[2];
+  for (size_t island = 0; island < islands(); ++island) {
+    total[island] = sum_of(child_.data() + 2 * begin(island), 2 * (end(island) - begin(island)));
+    if (!(total[island] > 0.0)) return false;
+  }
+  for (size_t island = 0; island < islands(); ++island) {
+    const double scale = 1.0 / total[island];
+    for (size_t j = 2 * begin(island); j < 2 * end(island); ++j) child_[j] *= scale;
+    log_marginal_[island] += std::log(total[island]);
+  }
   return true;
 }
 
-double Cloud::divide_logarithms(const Ahead& ahead) {
-  const size_t n = size();
-  log_child_.resize(2 * n);
-  double most = kNever;
-  for (size_t i = 0; i < n; ++i)
-    for (int32_t side = 0; side < 2; ++side) {
-      const bool falls = !ahead.falls || ahead.falls[i];
-      const double log_p = falls ? static_cast<double>(log_likelihood(ahead.log_odds[i], side)) * kUnit : 0.0;
-      const double log_child = log_weight_[i] + log_p + std::log(ahead.seen[side][i]);
-      log_child_[2 * i + static_cast<size_t>(side)] = log_child;
-      most = std::max(most, log_child);
+void Cloud::divide_logarithms(const Ahead& ahead) {
+  log_child_.resize(2 * size());
+  for (size_t island = 0; island < islands(); ++island) {
+    const size_t from = begin(island), to = end(island);
+    double most = kNever;
+    for (size_t i = from; i < to; ++i)
+      for (int32_t side = 0; side < 2; ++side) {
+        const bool falls = !ahead.falls || ahead.falls[i];
+        const double log_p = falls ? static_cast<double>(log_likelihood(ahead.log_odds[i], side)) * kUnit : 0.0;
+        const double log_child = log_weight_[i] + log_p + std::log(ahead.seen[side][i]);
+        log_child_[2 * i + static_cast<size_t>(side)] = log_child;
+        most = std::max(most, log_child);
+      }
+    if (most == kNever) {  // nothing is possible: whatever follows does not count
+      for (size_t i = from; i < to; ++i) {
+        log_child_[2 * i] = log_weight_[i];
+        child_[2 * i] = weight_[i];
+        log_child_[2 * i + 1] = kNever;
+        child_[2 * i + 1] = 0.0;
+      }
+      log_marginal_[island] = kNever;
+      continue;
     }
-  if (most == kNever) {  // nothing is possible: whatever follows does not count
-    for (size_t i = 0; i < n; ++i) {
-      log_child_[2 * i] = log_weight_[i];
-      child_[2 * i] = weight_[i];
-      log_child_[2 * i + 1] = kNever;
-      child_[2 * i + 1] = 0.0;
+    for (size_t j = 2 * from; j < 2 * to; ++j) child_[j] = std::exp(log_child_[j] - most);
+    const double log_total = most + std::log(sum_of(child_.data() + 2 * from, 2 * (to - from)));
+    for (size_t j = 2 * from; j < 2 * to; ++j) {
+      log_child_[j] -= log_total;
+      child_[j] = log_child_[j] == kNever ? 0.0 : std::max(std::exp(log_child_[j]), kFloor);
     }
-    return kNever;
+    log_marginal_[island] += log_total;
   }
-  for (size_t i = 0; i < 2 * n; ++i) child_[i] = std::exp(log_child_[i] - most);
-  const double log_total = most + std::log(sum_of(child_.data(), 2 * n));
-  for (size_t i = 0; i < 2 * n; ++i) {
-    log_child_[i] -= log_total;
-    child_[i] = log_child_[i] == kNever ? 0.0 : std::max(std::exp(log_child_[i]), kFloor);
-  }
-  return log_total;
 }
 
-double Cloud::share(size_t side) const {
+double Cloud::share(size_t island, size_t side) const {
   double sum = 0.0;
-  for (size_t i = side; i < child_.size(); i += 2) sum += child_[i];
+  for (size_t j = 2 * begin(island) + side; j < 2 * end(island); j += 2) sum += child_[j];
   return sum;
 }
 
@@ -139,27 +159,46 @@ void Cloud::join() {
 }
 
 void Cloud::branch(size_t limit, std::vector<uint8_t>& side) {
-  size_t n_children = 0;
-  for (const double child : child_) n_children += child > 0.0;
-  const bool crowded = n_children > limit;
-  if (crowded) thin(limit);
-  Generation next;
-  const size_t room = crowded ? limit + 1 : n_children;
-  next.parent.reserve(room);
-  side.clear();
-  side.reserve(room);
-  weight_.clear();
-  for (size_t j = 0; j < child_.size(); ++j) {
-    if (!(child_[j] > 0.0)) continue;
-    next.parent.push_back(static_cast<uint32_t>(j / 2));
-    side.push_back(j % 2);
-    weight_.push_back(child_[j]);
-    if (crowded) next.chance.push_back(static_cast<float>(chance_[j]));
+  struct Part {
+    size_t from, to;  // of the children
+    bool crowded;
+  };
+  std::vector<Part> parts;
+  for (size_t island = 0; island < islands(); ++island) {
+    const size_t from = 2 * begin(island), to = 2 * end(island);
+    size_t n_children = 0;
+    for (size_t j = from; j < to; ++j) n_children += child_[j] > 0.0;
+    parts.push_back({from, to, n_children > limit});
   }
-  if (!log_weight_.empty()) {
-    log_weight_.clear();
-    for (size_t j = 0; j < child_.size(); ++j)
-      if (child_[j] > 0.0) log_weight_.push_back(log_child_[j] - (crowded ? std::log(chance_[j]) : 0.0));
+  if (islands() == 1 && parts_ && parts[0].crowded) {  // two islands from the same parents
+    const size_t n = child_.size();
+    child_.insert(child_.end(), child_.begin(), child_.begin() + static_cast<std::ptrdiff_t>(n));
+    log_child_.insert(log_child_.end(), log_child_.begin(), log_child_.end());
+    parts.push_back({n, 2 * n, true});
+    log_marginal_[1] = log_marginal_[0];
+    added_[1] = added_[0];
+  }
+  Generation next;
+  const size_t n_parents = size();
+  const bool thinned = std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.crowded; });
+  const bool logarithms = !log_weight_.empty();
+  chance_.assign(thinned ? child_.size() : 0, 1.0);
+  end_.clear();
+  side.clear();
+  weight_.clear();
+  log_weight_.clear();
+  for (size_t island = 0; island < parts.size(); ++island) {
+    const Part& part = parts[island];
+    if (part.crowded) thin(island, part.from, part.to, limit);
+    for (size_t j = part.from; j < part.to; ++j) {
+      if (!(child_[j] > 0.0)) continue;
+      next.parent.push_back(static_cast<uint32_t>(j / 2 % n_parents));
+      side.push_back(j % 2);
+      weight_.push_back(child_[j]);
+      if (thinned) next.chance.push_back(static_cast<float>(chance_[j]));
+      if (logarithms) log_weight_.push_back(log_child_[j] - (thinned ? std::log(chance_[j]) : 0.0));
+    }
+    end_.push_back(weight_.size());
   }
   take(next.parent);
   generations_.push_back(std::move(next));
@@ -168,18 +207,19 @@ void Cloud::branch(size_t limit, std::vector<uint8_t>& side) {
 // Leaves weight to `limit` of the children. How many a parent keeps is spread evenly over the parents, which are in the
 // order of their bits, so seldom does a family die out; which of two children stays is for every parent to draw on its
 // own.
-void Cloud::thin(size_t limit) {
-  const size_t n = child_.size() / 2;
-  threshold_ = threshold_of(child_.data(), 2 * n, limit);
-  chance_.resize(2 * n);
-  for (size_t j = 0; j < 2 * n; ++j) chance_[j] = std::min(child_[j] / threshold_, 1.0);
-  const double scale = static_cast<double>(limit) / sum_of(chance_.data(), 2 * n);
-  const RoundKey key = round_key(key_, generations_.size(), limit);
+void Cloud::thin(size_t island, size_t from, size_t to, size_t limit) {
+  double* children = child_.data() + from;
+  double* chances = chance_.data() + from;
+  const size_t n = (to - from) / 2;
+  const double threshold = threshold_of(children, 2 * n, limit);
+  for (size_t j = 0; j < 2 * n; ++j) chances[j] = std::min(children[j] / threshold, 1.0);
+  const double scale = static_cast<double>(limit) / sum_of(chances, 2 * n);
+  const RoundKey key = round_key(key_, 2 * generations_.size() + island, limit);
   const double start = uniform(key, 0);
   double end = 0.0, kept = 0.0, noise = 0.0;
   for (size_t i = 0; i < n; ++i) {
-    double* child = child_.data() + 2 * i;
-    const double a = chance_[2 * i], b = chance_[2 * i + 1], expected = a + b;
+    double* child = children + 2 * i;
+    const double a = chances[2 * i], b = chances[2 * i + 1], expected = a + b;
     end += expected * scale;
     const double upto = std::floor(end + start);
     const double n_kept = upto - kept;  // expected, rounded up or down
@@ -191,11 +231,12 @@ void Cloud::thin(size_t limit) {
     const bool stays[2] = {n_kept > 1.0 || (n_kept == 1.0 && first), n_kept > 1.0 || (n_kept == 1.0 && !first)};
     for (size_t s = 0; s < 2; ++s) {
       const bool is_kept = stays[s] && child[s] > 0.0;
-      child[s] = is_kept ? std::max(child[s], threshold_) : 0.0;
-      noise += is_kept ? 1.0 - chance_[2 * i + s] : 0.0;
+      child[s] = is_kept ? std::max(child[s], threshold) : 0.0;
+      noise += is_kept ? 1.0 - chances[2 * i + s] : 0.0;
     }
   }
-  added_ += noise * threshold_ * threshold_;
+  added_[island] += noise * threshold * threshold;
+  threshold_ = threshold;
 }
 
 void Cloud::take(const std::vector<uint32_t>& parent) {
@@ -253,7 +294,7 @@ void Cloud::set(size_t feature, const std::vector<uint8_t>& ones) {
 
 double Cloud::variance() const {
   double variance = 0.0;
-  std::vector<double> weight = weight_, before;
+  std::vector<double> weight = weights_together(), before;
   for (size_t g = generations_.size(); g-- > 0;) {
     const Generation& own = generations_[g];
     for (size_t i = 0; i < own.chance.size(); ++i)

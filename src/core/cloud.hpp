@@ -4,6 +4,9 @@
 // if there are more than a limit, some are kept by the resampling of Fearnhead and Clifford (2003), the least noise
 // there is without bias: a child heavier than a threshold stays as it is, and each lighter one stays with a chance in
 // proportion to its weight and then weighs as much as the threshold. That leaves the total weight as it was.
+//
+// At the first thinning the particles may part into two islands, each thinned by itself from then on: how far their
+// answers are apart tells the error. The weights of an island sum to 1.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +32,16 @@ struct Generation {
 class Cloud {
  public:
   // One particle, no bit of which is set.
-  Cloud(size_t n_features, uint64_t key) : slots_(n_features, kAllZero), weight_(1, 1.0), key_(key) {}
+  Cloud(size_t n_features, uint64_t key, bool parts)
+      : slots_(n_features, kAllZero), weight_(1, 1.0), parts_(parts), key_(key) {}
 
   size_t size() const { return weight_.size(); }
+  size_t islands() const { return end_.size(); }
+  size_t begin(size_t island) const { return island ? end_[island - 1] : 0; }
+  size_t end(size_t island) const { return end_[island]; }
+  double log_marginal(size_t island) const { return log_marginal_[island]; }
+  double log_marginal() const;  // of both together
+  std::vector<double> weights_together() const;
   const std::vector<double>& weight() const { return weight_; }
   ParticleBits bits() const { return {bits_.data(), words_}; }
   std::vector<Slot>& slots() { return slots_; }
@@ -50,12 +60,12 @@ class Cloud {
     const uint8_t* falls = nullptr;  // null: all
   };
 
-  // Weighs the two children of every particle; the logarithm of what they weigh together, relative to the particles.
-  double divide(const Ahead& ahead);
-  double share(size_t side) const;  // of the children on that side
+  // Weighs the two children of every particle; the marginal is multiplied by what they weigh together.
+  void divide(const Ahead& ahead);
+  double share(size_t island, size_t side) const;  // of the children on that side
 
-  // Then: no particle has more than one child that counts. Or up to `limit` of the children are kept: which side each
-  // one took; the last generation tells where it comes from.
+  // Then: no particle has more than one child that counts. Or up to `limit` of an island's children are kept: which side
+  // each one took; the last generation tells where it comes from.
   void join();
   void branch(size_t limit, std::vector<uint8_t>& side);
 
@@ -64,7 +74,7 @@ class Cloud {
   void set_all(size_t feature, bool one) { slots_[feature] = one ? kAllOne : kAllZero; }
 
   double threshold() const { return threshold_; }  // of the last thinning, 0 before
-  double added() const { return added_; }          // relative variance by all thinnings, each as it was when it happened
+  double added(size_t island) const { return added_[island]; }  // relative variance by thinnings, each when it happened
   const std::vector<Generation>& generations() const { return generations_; }
 
   // What thinning has added to the relative variance of the weights in the end: a particle that was kept with chance q
@@ -75,9 +85,9 @@ class Cloud {
   RoundKey key_for(uint64_t purpose) const { return round_key(key_, purpose, ~uint64_t{0}); }
 
  private:
-  bool divide_plain(const Ahead& ahead, double& log_total);
-  double divide_logarithms(const Ahead& ahead);
-  void thin(size_t limit);
+  bool divide_plain(const Ahead& ahead);
+  void divide_logarithms(const Ahead& ahead);
+  void thin(size_t island, size_t from, size_t to, size_t limit);
   void take(const std::vector<uint32_t>& parent);
   void settle();
 
@@ -92,7 +102,10 @@ class Cloud {
   std::vector<double> child_, log_child_, chance_;  // two for every particle
   std::vector<double> zero_, one_;
   std::vector<Generation> generations_;
-  double threshold_ = 0.0, added_ = 0.0;
+  std::vector<size_t> end_{1};  // of the islands
+  double log_marginal_[2] = {0.0, 0.0};
+  double threshold_ = 0.0, added_[2] = {0.0, 0.0};
+  bool parts_;
   uint64_t key_;
 };
 

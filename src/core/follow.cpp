@@ -66,40 +66,52 @@ class Row {
         patience_(patience(how.limit)),
         shares_(out.shares.data() + row * evidence.n_cells),
         expected_(out.expected.data() + row * evidence.n_cells),
-        cloud_(network.n_features, mix64(mix64(how.seed) ^ how.number[row])) {}
+        apart_(how.islands ? evidence.n_cells : 0),
+        cloud_(network.n_features, mix64(mix64(how.seed) ^ how.number[row]), how.islands) {}
 
   void step(size_t k, const EvidenceView::Column* unknown, Workshop& shop, Scratch& scratch) {
-    const double before = log_marginal_;
+    const double before = cloud_.log_marginal();
     const double limit = std::min(how_.unexpected_particles * cloud_.threshold(), how_.unexpected);
     if (cells_[k] == kUnknown)
       fall(k, *unknown, shop, scratch);
     else
       pass(cells_[k], shop, scratch);
     if (!(limit > 0.0)) return;
-    const double surprise = log_marginal_ - before - std::log(limit);
+    const double log_marginal = cloud_.log_marginal(), surprise = log_marginal - before - std::log(limit);
     if (surprise < least_) {
       least_ = surprise;
       unexpected_ = static_cast<int32_t>(k);
-      there_ = log_marginal_;
+      there_ = log_marginal;
     }
   }
 
   void end(const NetworkView& network, Followed& out) {
     while (!pending_.empty()) settle_oldest(network);
-    out.log_marginal[row_] = log_marginal_;
+    out.log_marginal[row_] = cloud_.log_marginal();
+    if (cloud_.islands() == 2) {
+      out.error[row_] = std::sqrt(square_ / static_cast<double>(std::max<size_t>(marks_.size(), 1)));
+      out.marginal_error[row_] = 0.5 * std::abs(cloud_.log_marginal(0) - cloud_.log_marginal(1));
+    }
     out.variance[row_] = cloud_.variance();
     out.unexpected[row_] = unexpected_;
     out.log_marginal_there[row_] = there_;
     draw(out.draws.data() + row_ * how_.n_draws * evidence_.n_columns);
     if (!how_.keep) return;
-    out.weight.insert(out.weight.end(), cloud_.weight().begin(), cloud_.weight().end());
+    const std::vector<double> weight = cloud_.weights_together();
+    out.weight.insert(out.weight.end(), weight.begin(), weight.end());
     const size_t first = out.states.size();
     out.states.resize(first + cloud_.size() * evidence_.n_columns);
     for (size_t i = 0; i < cloud_.size(); ++i) trace(i, out.states.data() + first + i * evidence_.n_columns);
   }
 
   void settle(const NetworkView& network) {
-    while (!pending_.empty() && cloud_.added() - pending_.front().added > patience_) settle_oldest(network);
+    const auto added = [&] {
+      double most = 0.0;
+      for (size_t island = 0; island < cloud_.islands(); ++island)
+        most = std::max(most, cloud_.added(island) - pending_.front().added[island]);
+      return most;
+    };
+    while (!pending_.empty() && added() > patience_) settle_oldest(network);
   }
 
  private:
@@ -110,7 +122,7 @@ class Row {
   };
   struct Pending {  // a column whose probabilities are not yet told
     const EvidenceView::Column* column;
-    double added;  // variance, up to there
+    double added[2];  // variance, up to there
   };
 
   // A cell that was seen.
@@ -123,7 +135,7 @@ class Row {
       shop.log_odds(cloud_, static_cast<size_t>(node), nullptr, n, scratch.log_odds.data());
       scratch.seen[0].assign(n, bit ? 0.0 : 1.0);
       scratch.seen[1].assign(n, bit ? 1.0 : 0.0);
-      log_marginal_ += cloud_.divide({scratch.log_odds.data(), {scratch.seen[0].data(), scratch.seen[1].data()}});
+      cloud_.divide({scratch.log_odds.data(), {scratch.seen[0].data(), scratch.seen[1].data()}});
       cloud_.join();
       node = column.children[2 * node + bit];
     }
@@ -144,7 +156,7 @@ class Row {
     };
     std::vector<int32_t>& at = scratch.at;
     at.assign(cloud_.size(), column.n_nodes ? 0 : ~0);
-    double* expected = expected_ + unknown.first;
+    double* expected[2] = {expected_ + unknown.first, apart_.data() + unknown.first};
     while (std::any_of(at.begin(), at.end(), [](int32_t node) { return node >= 0; })) {
       const size_t n = cloud_.size();
       scratch.falls.resize(n);
@@ -162,10 +174,10 @@ class Row {
           scratch.seen[side][i] = share;
         }
       }
-      log_marginal_ += cloud_.divide(
+      cloud_.divide(
           {scratch.log_odds.data(), {scratch.seen[0].data(), scratch.seen[1].data()}, scratch.falls.data()});
-      if (column.n_cells == 2)
-        for (size_t side = 0; side < 2; ++side) expected[side] = cloud_.share(side);
+      for (size_t island = 0; column.n_cells == 2 && island < cloud_.islands(); ++island)
+        for (size_t side = 0; side < 2; ++side) expected[island][side] = cloud_.share(island, side);
       cloud_.branch(how_.limit, scratch.side);
       const std::vector<uint32_t>& parent = cloud_.generations().back().parent;
       scratch.next.resize(parent.size());
@@ -177,8 +189,11 @@ class Row {
     }
     Mark mark{k, cloud_.generations().size(), std::vector<uint16_t>(at.size())};
     for (size_t i = 0; i < at.size(); ++i) mark.cell[i] = static_cast<uint16_t>(~at[i]);
-    if (column.n_cells != 2)
-      for (size_t i = 0; i < at.size(); ++i) expected[mark.cell[i]] += cloud_.weight()[i];
+    for (size_t island = 0; column.n_cells != 2 && island < cloud_.islands(); ++island)
+      for (size_t i = cloud_.begin(island); i < cloud_.end(island); ++i)
+        expected[island][mark.cell[i]] += cloud_.weight()[i];
+    if (parted_ != cloud_.islands()) std::copy_n(expected_, unknown.first + column.n_cells, apart_.data());
+    parted_ = cloud_.islands();
     scratch.ones.resize(at.size());
     for (size_t b = 0; b < column.n_bits; ++b) {
       for (size_t i = 0; i < at.size(); ++i)
@@ -186,7 +201,7 @@ class Row {
       cloud_.set(column.first_bit + b, scratch.ones);
     }
     marks_.push_back(std::move(mark));
-    pending_.push_back({&unknown, cloud_.added()});
+    pending_.push_back({&unknown, {cloud_.added(0), cloud_.added(1)}});
   }
 
   // The log-odds of all particles, each at its node.
@@ -229,25 +244,36 @@ class Row {
     pending_.pop_front();
     const ColumnTree& column = network.columns[oldest.column->column];
     double* shares = shares_ + oldest.column->first;
-    const double* expected = expected_ + oldest.column->first;
-    const std::vector<double>& weight = cloud_.weight();
-    for (size_t i = 0; i < cloud_.size(); ++i) {
-      int32_t node = column.n_nodes ? 0 : ~0;
-      while (node >= 0)
-        node = column.children[2 * node + cloud_.bit(i, column.first_bit + static_cast<size_t>(node))];
-      shares[~node] += weight[i];
+    const double* expected[2] = {expected_ + oldest.column->first, apart_.data() + oldest.column->first};
+    std::vector<double> found(column.n_cells);
+    double apart = 0.0;
+    for (size_t island = 0; island < cloud_.islands(); ++island) {
+      std::fill(found.begin(), found.end(), 0.0);
+      for (size_t i = cloud_.begin(island); i < cloud_.end(island); ++i) {
+        int32_t node = column.n_nodes ? 0 : ~0;
+        while (node >= 0)
+          node = column.children[2 * node + cloud_.bit(i, column.first_bit + static_cast<size_t>(node))];
+        found[static_cast<size_t>(~node)] += cloud_.weight()[i];
+      }
+      const double doubt = kPseudocount * (cloud_.added(island) - oldest.added[island]);
+      const double total = sum_of(found.data(), column.n_cells), before = sum_of(expected[island], column.n_cells);
+      for (size_t c = 0; c < column.n_cells; ++c) {
+        const double own = std::min((found[c] / total + doubt * (expected[island][c] / before)) / (1.0 + doubt), 1.0);
+        const double half = 0.5 * (own - shares[c]);
+        apart += half * half;
+        shares[c] = island ? shares[c] + half : own;
+      }
+      if (!island) apart = 0.0;
     }
-    const double doubt = kPseudocount * (cloud_.added() - oldest.added);
-    const double found = sum_of(shares, column.n_cells), before = sum_of(expected, column.n_cells);
-    for (size_t c = 0; c < column.n_cells; ++c)
-      shares[c] = std::min((shares[c] / found + doubt * (expected[c] / before)) / (1.0 + doubt), 1.0);
+    square_ += 0.5 * apart;  // two cells that are off by d each count as the one probability that is off by d
   }
 
   void draw(uint16_t* out) const {
     const RoundKey key = cloud_.key_for(how_.n_draws);
     std::vector<double> edge(cloud_.size());
     double total = 0.0;
-    for (size_t i = 0; i < edge.size(); ++i) edge[i] = total += cloud_.weight()[i];
+    const std::vector<double> weight = cloud_.weights_together();
+    for (size_t i = 0; i < edge.size(); ++i) edge[i] = total += weight[i];
     for (size_t j = 0; j < how_.n_draws; ++j, out += evidence_.n_columns) {
       const double point = uniform(key, static_cast<uint32_t>(j)) * total;
       const auto i = static_cast<size_t>(std::upper_bound(edge.begin(), edge.end(), point) - edge.begin());
@@ -272,8 +298,11 @@ class Row {
   double patience_;
   double* shares_;
   double* expected_;
+  std::vector<double> apart_;  // what the second island expected
+  size_t parted_ = 1;
   Cloud cloud_;
-  double log_marginal_ = 0.0, least_ = 0.0, there_ = 0.0;
+  double least_ = 0.0, there_ = 0.0;
+  double square_ = 0.0;  // by how much the islands are apart, summed over columns
   int32_t unexpected_ = -1;
   std::vector<Mark> marks_;
   std::deque<Pending> pending_;
@@ -289,6 +318,8 @@ Followed follow(const NetworkView& network, const EvidenceView& evidence, const 
   out.variance.resize(n);
   out.unexpected.resize(n);
   out.log_marginal_there.resize(n);
+  out.error.resize(n);
+  out.marginal_error.resize(n);
   out.shares.resize(n * evidence.n_cells);
   out.expected.resize(n * evidence.n_cells);
   out.draws.resize(n * how.n_draws * evidence.n_columns);

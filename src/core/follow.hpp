@@ -41,7 +41,8 @@ struct EvidenceView {
 };
 
 struct FollowHow {
-  size_t limit = 1000;  // particles of a row
+  size_t limit = 1000;  // particles of a row, or of each of its two islands
+  bool islands = false;
   uint64_t seed = 0;
   const uint64_t* number = nullptr;  // of every row: its random numbers depend on nothing else
   size_t n_draws = 1;
@@ -53,6 +54,8 @@ struct Followed {
   std::vector<double> log_marginal, variance;  // by row
   std::vector<int32_t> unexpected;             // the column that was least expected after a thinning, -1 if none was
   std::vector<double> log_marginal_there;
+  std::vector<double> error;           // root mean square over the unknown cells' probabilities, by the islands
+  std::vector<double> marginal_error;  // of log_marginal
   std::vector<double> shares;    // P of every cell of the unknown columns, rows x cells
   std::vector<double> expected;  // the same given what was seen up to that column
   std::vector<uint16_t> draws;   // rows x draws x columns

@@ -29,11 +29,13 @@ from lbarn._network.particles import Cloud, Followed, follow
 __all__ = ["MAX_ENUMERATED", "Answer", "Effort", "condition"]
 
 MAX_ENUMERATED = 12  # unknown bits: that many doublings of the number of completions
-_START = 64  # particles, before any doubling
+_START = 256  # particles, before any doubling
+_DOUBLINGS = 1.5  # of the particles, to halve the error
+_MOST_DOUBLINGS = 3  # at a time
 _PSEUDOCOUNT = 0.5  # draws that a probability is drawn back by to what was expected before the later evidence
 _BLOCK_PARTICLES = 32_768  # looked at together
 _BLOCK_VALUES = 8_000_000  # particles x columns whose descent is kept
-_BLOCKS_PER_JOB = 4
+_BLOCKS_PER_JOB = 2
 _TOLD = 4.0  # variance of an answer that warns of itself: looking ahead, dear as it is, seldom makes it much better
 
 Floats = NDArray[np.float64]
@@ -41,11 +43,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is done for a row that is not enumerated: up to ``n_particles``, doubled from a few until the error is small.
+    """How much is done for a row that is not enumerated: up to ``n_particles``, more and more until the error is small.
 
     The error is the root mean square over the row's unknown cells, or that of the log-likelihood of what was seen. It is told by
-    how far the answer is from that of half as many particles: if variances are as one over the number, by sqrt(3) times the error.
-    Without a tolerance all are taken at once.
+    how far two halves of the particles are apart. Without a tolerance all particles are taken at once, in one.
     """
 
     n_particles: int
@@ -56,15 +57,12 @@ class Effort:
         """As many particles to begin with: no fewer than draws, or too many of these would be the same."""
         return min(max(_START, n_draws), self.n_particles) if self.tolerance > 0 else self.n_particles
 
-    def error(self, evidence: Evidence, half: Answer, whole: Answer) -> Floats:
-        """The estimated error of every row of ``whole``."""
-        if self.asked == "marginal":
-            return np.abs(whole.log_marginal - half.log_marginal) / np.sqrt(3.0)
-        unknown = evidence.unknown
-        square = np.where(unknown, np.nan_to_num(whole.probability - half.probability) ** 2, 0.0).sum(axis=1)
-        for k, own in whole.cells.items():  # two cells that are off by d each count as the one probability that is off by d
-            square += np.where(unknown[:, k], 0.5 * np.square(own - half.cells[k]).sum(axis=1), 0.0)
-        return np.sqrt(square / np.maximum(unknown.sum(axis=1), 1) / 3.0)
+    def more(self, limit: int, error: Floats) -> NDArray[np.intp]:
+        """After ``limit`` particles, how many are needed by rows with these errors; 0 where it is enough."""
+        with np.errstate(divide="ignore"):
+            doublings = np.clip(np.ceil(_DOUBLINGS * np.log2(error / self.tolerance)), 1, _MOST_DOUBLINGS)
+        next_limit = np.minimum(limit * 2.0**doublings, self.n_particles).astype(np.intp)
+        return np.where((error > self.tolerance) & (limit < self.n_particles), next_limit, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,17 +107,6 @@ class Answer:
         draws = found.draws.transpose(1, 0, 2)
         return cls(probability, draws, found.log_marginal, method, _effective(found.variance), cells)
 
-    def take(self, rows: NDArray[np.intp]) -> Answer:
-        cells = {k: own[rows] for k, own in self.cells.items()}
-        return Answer(
-            self.probability[rows],
-            self.draws[:, rows],
-            self.log_marginal[rows],
-            self.method[rows],
-            self.effective[rows],
-            cells,
-        )
-
     def put(self, rows: NDArray[np.intp], part: Answer) -> None:
         self.probability[rows], self.log_marginal[rows] = part.probability, part.log_marginal
         self.draws[:, rows] = part.draws
@@ -162,13 +149,14 @@ def condition(
     block = _Block(network, evidence, method, n_draws, seed, first_row)
     for m in np.unique(count[enumerated]):
         block.answer(np.flatnonzero(enumerated & (count == m)), 1 << int(m), answer, n_jobs)
-    rows, limit = np.flatnonzero(~enumerated), effort.first(n_draws)
-    block.answer(rows, limit, answer, n_jobs)
-    while len(rows) and limit < effort.n_particles:
-        rows = rows[np.isfinite(answer.effective[rows])]  # the others are exact
-        half, limit = answer.take(rows), min(2 * limit, effort.n_particles)
-        block.answer(rows, limit, answer, n_jobs)
-        rows = rows[effort.error(evidence.take(rows), half, answer.take(rows)) > effort.tolerance]
+    todo = {effort.first(n_draws): np.flatnonzero(~enumerated)}
+    while todo:
+        limit = min(todo)
+        rows = todo.pop(limit)
+        error = block.answer(rows, limit, answer, n_jobs, effort)
+        more = effort.more(limit, error)
+        for following in np.unique(more[more > 0]).tolist():
+            todo[following] = np.append(todo.get(following, rows[:0]), rows[more == following])
     return answer
 
 
@@ -183,22 +171,28 @@ class _Block:
     seed: int
     first_row: int
 
-    def answer(self, rows: NDArray[np.intp], limit: int, answer: Answer, n_jobs: int | None) -> None:
-        """Put the answers of some rows into ``answer``. No row's depends on which others are followed with it."""
-        if not len(rows):
-            return
+    def answer(
+        self, rows: NDArray[np.intp], limit: int, answer: Answer, n_jobs: int | None, effort: Effort | None = None
+    ) -> Floats:
+        """Put the answers of some rows into ``answer``, and return their errors. No row's depends on which others are with it."""
         self.network.core  # noqa: B018 - made once, before threads share it
         most = max(1, min(_BLOCK_PARTICLES, _BLOCK_VALUES // self.evidence.cells.shape[1]) // limit)
-        step = min(most, -(-len(rows) // (_BLOCKS_PER_JOB * effective_n_jobs(n_jobs))))
+        step = max(1, min(most, -(-len(rows) // (_BLOCKS_PER_JOB * effective_n_jobs(n_jobs)))))
         blocks = [rows[i : i + step] for i in range(0, len(rows), step)]
-        parts = Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(self._of)(own, limit) for own in blocks)
-        for own, part in zip(blocks, parts):
+        parts = Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(self._of)(own, limit, effort) for own in blocks)
+        for own, (part, _) in zip(blocks, parts):
             answer.put(own, part)
+        return np.concatenate([np.zeros(0), *(error for _, error in parts)])
 
-    def _of(self, rows: NDArray[np.intp], limit: int) -> Answer:
+    def _of(self, rows: NDArray[np.intp], limit: int, effort: Effort | None) -> tuple[Answer, Floats]:
         seen, numbers = self.evidence.take(rows), (self.first_row + rows).astype(np.uint64)
-        found = follow(self.network, seen, limit, seed=self.seed, numbers=numbers, n_draws=self.n_draws)
+        islands = effort is not None and effort.tolerance > 0 and limit > 1
+        found = follow(
+            self.network, seen, limit, seed=self.seed, numbers=numbers, n_draws=self.n_draws, islands=islands
+        )
         answer = Answer.of(found, seen, self.method[rows])
+        marginal = effort is not None and effort.asked == "marginal"
+        error = found.marginal_error if marginal else found.error
         for i in np.flatnonzero((found.unexpected >= 0) & (found.variance < _TOLD)).tolist():
             number, row = int(numbers[i]), np.array([i])
             rng = np.random.default_rng((self.seed, number))
@@ -208,7 +202,7 @@ class _Block:
                 answer.put(row, _together(strata, seen.take(row), answer.method[row], self.n_draws, rng))
             else:
                 answer.effective[i] = _effective(np.array(strata[0].variance))
-        return answer
+        return answer, error
 
 
 def _together(

@@ -37,11 +37,16 @@ def follow(
     seed: int,
     numbers: NDArray[np.uint64],
     n_draws: int = 1,
+    islands: bool = False,
     keep: bool = False,
 ) -> Followed:
-    """Up to ``limit`` particles for every row of ``evidence``, which may end before the network does."""
+    """Up to ``limit`` particles for every row of ``evidence``, which may end before the network does.
+
+    With ``islands`` they part into halves that know nothing of each other, which tells the error.
+    """
     how = _core.FollowHow()
-    how.limit, how.seed, how.n_draws, how.keep = limit, seed, n_draws, keep
+    how.limit, how.islands = (-(-limit // 2), True) if islands else (limit, False)
+    how.seed, how.n_draws, how.keep = seed, n_draws, keep
     how.unexpected_particles, how.unexpected = _UNEXPECTED_PARTICLES, _UNEXPECTED
     likelihood = [(k, np.ascontiguousarray(np.atleast_2d(own))) for k, own in sorted(evidence.likelihood.items())]
     return _core.follow(network.core, np.ascontiguousarray(evidence.cells), likelihood, how, numbers)
