@@ -216,19 +216,22 @@ void Cloud::thin(size_t island, size_t from, size_t to, size_t limit) {
   const double scale = static_cast<double>(limit) / sum_of(chances, 2 * n);
   const RoundKey key = round_key(key_, 2 * generations_.size() + island, limit);
   const double start = uniform(key, 0);
-  double end = 0.0, kept = 0.0, noise = 0.0;
+  double end = 0.0, noise = 0.0;
+  int64_t kept = 0;
   for (size_t i = 0; i < n; ++i) {
     double* child = children + 2 * i;
     const double a = chances[2 * i], b = chances[2 * i + 1], expected = a + b;
     end += expected * scale;
-    const double upto = std::floor(end + start);
-    const double n_kept = upto - kept;  // expected, rounded up or down
+    const auto upto = static_cast<int64_t>(end + start);
+    const int64_t n_kept = upto - kept;  // expected, rounded up or down
     kept = upto;
-    // Of two children with chances a and b one is kept with probability a + b, or 2 - a - b where that is above 1.
-    const bool few = expected <= 1.0;
-    const double u = uniform(key, static_cast<uint32_t>(i + 1)) * (few ? expected : 2.0 - expected);
-    const bool first = u < (few ? a : 1.0 - b);
-    const bool stays[2] = {n_kept > 1.0 || (n_kept == 1.0 && first), n_kept > 1.0 || (n_kept == 1.0 && !first)};
+    bool stays[2] = {n_kept > 1, n_kept > 1};
+    if (n_kept == 1) {
+      // Of two children with chances a and b one is kept with probability a + b, or 2 - a - b where that is above 1.
+      const bool few = expected <= 1.0;
+      const double u = uniform(key, static_cast<uint32_t>(i + 1)) * (few ? expected : 2.0 - expected);
+      stays[u < (few ? a : 1.0 - b) ? 0 : 1] = true;
+    }
     for (size_t s = 0; s < 2; ++s) {
       const bool is_kept = stays[s] && child[s] > 0.0;
       child[s] = is_kept ? std::max(child[s], threshold) : 0.0;

@@ -17,31 +17,46 @@ double patience(size_t limit) { return 0.7 * std::pow(static_cast<double>(limit)
 
 constexpr double kPseudocount = 0.5;  // draws that a probability is drawn back by to what was expected of the cell
 
-// Trees as they are needed for one column by all rows of a block.
+// Trees as they are needed for one column by rows that are followed together.
 class Workshop {
  public:
   explicit Workshop(const NetworkView& network) : network_(network) {}
 
   void enter(size_t column) {
     column_ = &network_.columns[column];
-    if (indexed_.size() < column_->n_nodes) indexed_.resize(column_->n_nodes);
+    if (sets_.size() < column_->n_nodes) sets_.resize(column_->n_nodes);
     ready_.assign(column_->n_nodes, false);
   }
   const ColumnTree& column() const { return *column_; }
 
+  // The next rows that ask are these, one after the other. If they ask once only, what they reach is found together.
+  void expect(const std::vector<const Slot*>& slots) {
+    next_ = 0;
+    together_ = column_->n_nodes == 1 && !conditional(0).counts;
+    if (together_) sets_of(0).reach(slots, reached_);
+  }
+
   void log_odds(Cloud& cloud, size_t node, const uint32_t* index, size_t count, int32_t* out) {
-    const Conditional& conditional = network_.nodes[column_->first_node + node];
-    if (!ready_[node]) indexed_[node].index(conditional.trees);
-    ready_[node] = true;
-    narrow_.narrow(indexed_[node], conditional, cloud.slots(), cloud.words(), count);
+    const uint64_t* reached = together_ ? reached_.data() + next_++ * conditional(0).trees.count : nullptr;
+    narrow_.narrow(sets_of(node), conditional(node), cloud.slots(), reached, cloud.words(), count);
     narrow_.log_odds(cloud.bits(), index, count, out);
   }
 
  private:
+  const Conditional& conditional(size_t node) const { return network_.nodes[column_->first_node + node]; }
+  LeafSets& sets_of(size_t node) {
+    if (!ready_[node]) sets_[node].build(conditional(node).trees);
+    ready_[node] = true;
+    return sets_[node];
+  }
+
   const NetworkView& network_;
   const ColumnTree* column_ = nullptr;
-  std::vector<IndexedTrees> indexed_;  // by node of the column
+  std::vector<LeafSets> sets_;  // by node of the column
   std::vector<uint8_t> ready_;
+  bool together_ = false;
+  size_t next_ = 0;
+  std::vector<uint64_t> reached_;
   NarrowTrees narrow_;
 };
 
@@ -68,6 +83,8 @@ class Row {
         expected_(out.expected.data() + row * evidence.n_cells),
         apart_(how.islands ? evidence.n_cells : 0),
         cloud_(network.n_features, mix64(mix64(how.seed) ^ how.number[row]), how.islands) {}
+
+  const Slot* slots() { return cloud_.slots().data(); }
 
   void step(size_t k, const EvidenceView::Column* unknown, Workshop& shop, Scratch& scratch) {
     const double before = cloud_.log_marginal();
@@ -327,15 +344,22 @@ Followed follow(const NetworkView& network, const EvidenceView& evidence, const 
   for (size_t i = 0; i < n; ++i) rows.push_back(std::make_unique<Row>(network, evidence, how, i, out));
   Workshop shop(network);
   Scratch scratch;
+  std::vector<const Slot*> slots;
   const EvidenceView::Column* unknown = evidence.unknown.data();
   const EvidenceView::Column* last = unknown + evidence.unknown.size();
   for (size_t k = 0; k < evidence.n_columns; ++k) {
     interrupt();
     while (unknown != last && unknown->column < k) ++unknown;
     shop.enter(k);
-    for (const auto& row : rows) {
-      row->step(k, unknown, shop, scratch);
-      row->settle(network);
+    for (size_t first = 0; first < n; first += LeafSets::kRows) {
+      const size_t end = std::min(n, first + LeafSets::kRows);
+      slots.clear();
+      for (size_t i = first; i < end; ++i) slots.push_back(rows[i]->slots());
+      shop.expect(slots);
+      for (size_t i = first; i < end; ++i) {
+        rows[i]->step(k, unknown, shop, scratch);
+        rows[i]->settle(network);
+      }
     }
   }
   for (const auto& row : rows) row->end(network, out);

@@ -16,45 +16,51 @@ bool has_bit(const uint64_t* words, size_t bit) { return words[bit / 64] >> bit 
 
 }  // namespace
 
-void IndexedTrees::index(const TreesView& trees) {
+void LeafSets::build(const TreesView& trees) {
+  trees_ = trees;
   const auto n_splits = static_cast<size_t>(trees.offsets[trees.count]);
   size_t n_features = 0;
   for (size_t k = 0; k < n_splits; ++k) n_features = std::max(n_features, size_t{trees.splits[k].feature} + 1);
-  first_.assign(n_features + 1, 0);
-  large_.clear();
-  for (size_t t = 0; t < trees.count; ++t) {
-    const Tree tree = trees.tree(t);
-    if (tree.n_splits >= kLeaves) {
-      large_.push_back(static_cast<uint32_t>(t));
-      continue;
-    }
-    for (size_t k = 0; k < tree.n_splits; ++k) ++first_[tree.splits[k].feature];
-  }
-  uint32_t end = 0;
-  for (uint32_t& first : first_) first = end += first;  // the end of each: filled from behind
-  tree_.resize(end);
-  number_.resize(end);
-  zeros_.resize(end);
-  ones_.resize(end);
-  for (size_t t = trees.count; t-- > 0;) {
-    const Tree tree = trees.tree(t);
-    if (tree.n_splits >= kLeaves) continue;
-    uint64_t behind[kLeaves];
-    for (size_t l = 0; l <= tree.n_splits; ++l) behind[l] = uint64_t{1} << l;
-    for (size_t k = tree.n_splits; k-- > 0;) {
-      const Split split = tree.splits[k];
-      const size_t at = --first_[split.feature];
-      tree_[at] = static_cast<uint32_t>(t);
-      number_[at] = static_cast<uint32_t>(k);
-      zeros_[at] = behind[split.leaf];
-      ones_[at] = behind[k + 1];
-      behind[split.leaf] |= behind[k + 1];
-    }
+  for (std::vector<uint64_t>& can : can_be_) can.assign(n_features, 0);
+  features_.clear();
+  for (size_t k = 0; k < n_splits; ++k) {
+    uint64_t& seen = can_be_[0][trees.splits[k].feature];
+    if (!seen) features_.push_back(trees.splits[k].feature);
+    seen = 1;
   }
 }
 
-void NarrowTrees::narrow(const IndexedTrees& trees, const Conditional& conditional, std::vector<Slot>& slots,
-                         size_t words, size_t particles) {
+void LeafSets::reach(const std::vector<const Slot*>& slots, std::vector<uint64_t>& reached) {
+  const size_t n_rows = slots.size();
+  reached.resize(n_rows * trees_.count);
+  for (const uint16_t f : features_) can_be_[0][f] = can_be_[1][f] = 0;
+  for (size_t r = 0; r < n_rows; ++r)
+    for (const uint16_t f : features_) {
+      can_be_[0][f] |= static_cast<uint64_t>(slots[r][f] != kAllOne) << r;
+      can_be_[1][f] |= static_cast<uint64_t>(slots[r][f] != kAllZero) << r;
+    }
+  BitBlock block;  // of so many trees, the rows that reach each leaf; transposed, the leaves that each row reaches
+  for (size_t first = 0; first < trees_.count; first += kBlockLanes) {
+    const size_t lanes = std::min(kBlockLanes, trees_.count - first);
+    std::memset(&block, 0, sizeof block);
+    for (size_t lane = 0; lane < lanes; ++lane) {
+      const Tree tree = trees_.tree(first + lane);
+      if (tree.n_splits >= kLeaves) continue;
+      block.word[0][lane] = ~uint64_t{0};
+      for (size_t k = 0; k < tree.n_splits; ++k) {
+        uint64_t& rows = block.word[tree.splits[k].leaf][lane];
+        block.word[k + 1][lane] = rows & can_be_[1][tree.splits[k].feature];
+        rows &= can_be_[0][tree.splits[k].feature];
+      }
+    }
+    kernels().transpose_block(block);
+    for (size_t r = 0; r < n_rows; ++r)
+      for (size_t lane = 0; lane < lanes; ++lane) reached[r * trees_.count + first + lane] = block.word[r][lane];
+  }
+}
+
+void NarrowTrees::narrow(LeafSets& sets, const Conditional& conditional, std::vector<Slot>& slots,
+                         const uint64_t* reached, size_t words, size_t particles) {
   words_ = words;
   merged_bits_ = particles > kMany ? kMerged : 1;
   given_ = conditional.trees;
@@ -78,8 +84,20 @@ void NarrowTrees::narrow(const IndexedTrees& trees, const Conditional& condition
   const size_t n_counts = conditional.counts ? conditional.counts->n_features : 0;
   for (size_t f = 0; f < n_counts; ++f)
     slots[conditional.position + f] = narrow_count(*conditional.counts, f, slots);
-  reach(trees, slots);
-  for (const uint32_t tree : trees.large_) add_large(given_.tree(tree), slots);
+  single_.assign(64 * words_ + counted_.size(), {});
+  if (!reached) {
+    sets.reach({slots.data()}, reached_);
+    reached = reached_.data();
+  }
+  for (size_t t = 0; t < given_.count; ++t) {
+    const Tree tree = given_.tree(t);
+    if (tree.n_splits >= LeafSets::kLeaves)
+      add_large(tree, slots);
+    else if (reached[t] & (reached[t] - 1))
+      add_tree(tree, reached[t], slots.data());
+    else
+      constant_ += tree.values[__builtin_ctzll(reached[t])];
+  }
   std::fill_n(slots.begin() + static_cast<std::ptrdiff_t>(conditional.position), n_counts, kAllZero);
   finish();
 }
@@ -109,61 +127,52 @@ Slot NarrowTrees::narrow_count(const CountsView& counts, size_t feature, const s
   return least <= 0 ? kAllOne : kAllZero;
 }
 
-// What all particles share takes leaves from the trees; what is left of a tree are the splits that part its leaves still.
-void NarrowTrees::reach(const IndexedTrees& trees, const std::vector<Slot>& slots) {
-  reached_.resize(given_.count);
-  for (size_t t = 0; t < given_.count; ++t) {
-    const size_t n_splits = given_.tree(t).n_splits;
-    reached_[t] = n_splits < IndexedTrees::kLeaves ? ~uint64_t{0} >> (IndexedTrees::kLeaves - 1 - n_splits) : 0;
+// What is left of a tree are the splits that part leaves that can be reached. Split k has made leaf k + 1, so taking
+// back one split after the other, the last first, a leaf becomes the one that it was made from: if that is reached too,
+// the split parts them.
+void NarrowTrees::add_tree(const Tree& tree, uint64_t leaves, const Slot* slots) {
+  uint8_t taken_back[LeafSets::kLeaves];
+  uint64_t parts = 0;  // splits
+  size_t count = 0;
+  for (uint64_t left = leaves; left > 1;) {
+    const auto k = static_cast<size_t>(62 - __builtin_clzll(left));
+    const size_t from = tree.splits[k].leaf;
+    taken_back[count++] = static_cast<uint8_t>(k);
+    parts |= (left >> from & 1) << k;
+    left = (left & ~(uint64_t{2} << k)) | uint64_t{1} << from;
   }
-  const size_t n_features = trees.first_.size() - 1;
-  live_.clear();
-  for (size_t f = 0; f < n_features; ++f) {
-    const size_t begin = trees.first_[f], end = trees.first_[f + 1];
-    if (slots[f] >= 0) continue;
-    const uint64_t* gone = (slots[f] == kAllOne ? trees.zeros_ : trees.ones_).data();
-    for (size_t at = begin; at < end; ++at) reached_[trees.tree_[at]] &= ~gone[at];
+  if (!(parts & (parts - 1))) {
+    const auto k = static_cast<size_t>(__builtin_ctzll(parts));
+    const auto low = static_cast<size_t>(__builtin_ctzll(leaves)), high = static_cast<size_t>(63 - __builtin_clzll(leaves));
+    Single& own = single_[static_cast<size_t>(slots[tree.splits[k].feature])];
+    own.any = true;
+    size_t one = high;  // the leaf behind the split's ones comes from leaf k + 1
+    while (one > k + 1) one = tree.splits[one - 1].leaf;
+    const bool high_is_one = one == k + 1;
+    own.sum[0] += tree.values[high_is_one ? low : high];
+    own.sum[1] += tree.values[high_is_one ? high : low];
+    return;
   }
-  ends_.assign(given_.count + 1, 0);
-  for (size_t f = 0; f < n_features; ++f) {
-    if (slots[f] < 0) continue;
-    for (size_t at = trees.first_[f]; at < trees.first_[f + 1]; ++at) {
-      const uint32_t tree = trees.tree_[at];
-      const uint64_t zeros = reached_[tree] & trees.zeros_[at], ones = reached_[tree] & trees.ones_[at];
-      if (!zeros || !ones) continue;
-      live_.push_back({tree, trees.number_[at], zeros, ones, slots[f]});
-      ++ends_[tree + 1];
-    }
-  }
-  for (size_t t = 0; t < given_.count; ++t) {
-    ends_[t + 1] += ends_[t];
-    if (ends_[t + 1] == ends_[t] && reached_[t]) constant_ += given_.tree(t).values[__builtin_ctzll(reached_[t])];
-  }
-  sorted_.resize(live_.size());
-  for (size_t i = live_.size(); i-- > 0;) sorted_[--ends_[live_[i].tree + 1]] = live_[i];
-  for (size_t i = 0; i < sorted_.size();) {
-    size_t end = i + 1;
-    while (end < sorted_.size() && sorted_[end].tree == sorted_[i].tree) ++end;
-    std::sort(sorted_.data() + i, sorted_.data() + end, [](const Live& a, const Live& b) { return a.number < b.number; });
-    add_tree(sorted_.data() + i, end - i, reached_[sorted_[i].tree], given_.tree(sorted_[i].tree).values);
-    i = end;
-  }
-}
-
-void NarrowTrees::add_tree(const Live* live, size_t count, uint64_t leaves, const int32_t* values) {
+  uint8_t place[LeafSets::kLeaves];  // of each leaf among those that are left
+  place[0] = 0;
   splits_.clear();
   own_.clear();
-  leaves_.assign(1, leaves);
-  for (size_t k = 0; k < count; ++k) {
-    size_t leaf = 0;
-    while (!(leaves_[leaf] & live[k].zeros)) ++leaf;
-    splits_.push_back({static_cast<uint16_t>(leaf), static_cast<uint16_t>(live[k].slot)});
-    leaves_[leaf] &= ~live[k].ones;
-    leaves_.push_back(live[k].ones);
-    if (std::find(own_.begin(), own_.end(), live[k].slot) == own_.end()) own_.push_back(live[k].slot);
+  while (count-- > 0) {
+    const size_t k = taken_back[count], from = tree.splits[k].leaf;
+    if (!(parts >> k & 1)) {
+      place[k + 1] = place[from];
+      continue;
+    }
+    const Slot slot = slots[tree.splits[k].feature];
+    splits_.push_back({place[from], static_cast<uint16_t>(slot)});
+    place[k + 1] = static_cast<uint8_t>(splits_.size());
+    if (std::find(own_.begin(), own_.end(), slot) == own_.end()) own_.push_back(slot);
   }
-  values_.clear();
-  for (const uint64_t own : leaves_) values_.push_back(values[__builtin_ctzll(own)]);
+  values_.resize(splits_.size() + 1);
+  for (uint64_t left = leaves; left; left &= left - 1) {
+    const auto leaf = static_cast<size_t>(__builtin_ctzll(left));
+    values_[place[leaf]] = tree.values[leaf];
+  }
   add_splits();
 }
 
@@ -234,6 +243,12 @@ void NarrowTrees::merge(const std::vector<Slot>& own) {
 
 // Merged trees become complete ones: leaf b is that of the rows whose bits are b.
 void NarrowTrees::finish() {
+  for (size_t slot = 0; slot < single_.size(); ++slot) {
+    if (!single_[slot].any) continue;
+    trees_.splits.push_back({0, static_cast<uint16_t>(slot)});
+    trees_.values.insert(trees_.values.end(), single_[slot].sum, single_[slot].sum + 2);
+    trees_.offsets.push_back(static_cast<int64_t>(trees_.splits.size()));
+  }
   for (const Merged& one : merged_) {
     for (size_t k = 0; k < one.count; ++k)
       for (size_t l = 0; l < size_t{1} << k; ++l)

@@ -23,21 +23,21 @@ using Slot = int32_t;
 constexpr Slot kAllZero = -1;
 constexpr Slot kAllOne = -2;
 
-// Trees by the features that they split on. A set of leaves is a mask; a split takes those behind its zeros from those
-// behind its ones.
-class IndexedTrees {
+// The leaves of trees that rows can reach, as sets.
+class LeafSets {
  public:
-  static constexpr size_t kLeaves = 64;  // of a tree at most; larger ones are walked
+  static constexpr size_t kLeaves = 64;  // of a tree at most; larger ones have none
+  static constexpr size_t kRows = 64;
 
-  void index(const TreesView& trees);
+  void build(const TreesView& trees);
+
+  // For each of up to 64 rows and each tree, the leaves that can be reached: rows x trees. `slots` by row, by feature.
+  void reach(const std::vector<const Slot*>& slots, std::vector<uint64_t>& reached);
 
  private:
-  friend class NarrowTrees;
-
-  std::vector<uint32_t> first_;          // by feature, where its splits begin
-  std::vector<uint32_t> tree_, number_;  // of every split: its tree, and its number in it
-  std::vector<uint64_t> zeros_, ones_;   // leaves behind it
-  std::vector<uint32_t> large_;          // trees with more leaves
+  TreesView trees_{};
+  std::vector<uint16_t> features_;   // that are split on
+  std::vector<uint64_t> can_be_[2];  // by feature, the rows in which it can be 0 or 1
 };
 
 // Bits of particles, `words` each.
@@ -50,8 +50,9 @@ struct ParticleBits {
 class NarrowTrees {
  public:
   // `slots` by feature, with room behind the position for the features of the counts.
-  void narrow(const IndexedTrees& trees, const Conditional& conditional, std::vector<Slot>& slots, size_t words,
-              size_t particles);
+  // `reached` by tree: null if it is not known yet.
+  void narrow(LeafSets& sets, const Conditional& conditional, std::vector<Slot>& slots, const uint64_t* reached,
+              size_t words, size_t particles);
 
   // Log-odds of the particles index[0..count), or of the first `count` if there is no index. `out` has room for whole
   // words.
@@ -66,15 +67,8 @@ class NarrowTrees {
     int32_t least;  // ones among the bits that differ
   };
 
-  struct Live {  // a split that particles disagree about
-    uint32_t tree, number;
-    uint64_t zeros, ones;
-    Slot slot;
-  };
-
   Slot narrow_count(const CountsView& counts, size_t feature, const std::vector<Slot>& slots);
-  void reach(const IndexedTrees& trees, const std::vector<Slot>& slots);
-  void add_tree(const Live* live, size_t count, uint64_t leaves, const int32_t* values);
+  void add_tree(const Tree& tree, uint64_t leaves, const Slot* slots);
   void add_large(const Tree& tree, const std::vector<Slot>& slots);
   void add_splits();
   void merge(const std::vector<Slot>& own);
@@ -91,11 +85,8 @@ class NarrowTrees {
   std::vector<uint8_t> used_;      // words of particles that hold any of these
   std::vector<Counted> counted_;
   std::vector<uint64_t> masks_;
-  std::vector<uint64_t> reached_;  // leaves, by tree
-  std::vector<Live> live_, sorted_;
-  std::vector<uint32_t> ends_;
+  std::vector<uint64_t> reached_;
   // One tree: its splits on slots, its leaves, the slots.
-  std::vector<uint64_t> leaves_;
   std::vector<Split> splits_;
   std::vector<int32_t> values_;
   std::vector<Slot> own_;
@@ -105,6 +96,11 @@ class NarrowTrees {
     uint8_t count;
     int32_t sum[1 << kMerged];
   };
+  struct Single {  // on one slot
+    int32_t sum[2];
+    bool any;
+  };
+  std::vector<Single> single_;  // by slot
   std::vector<Merged> merged_;
   std::vector<uint32_t> table_;  // of hashes: 1 + number in merged_, 0 for none
   std::vector<uint64_t> columns_;
