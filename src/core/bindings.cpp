@@ -493,6 +493,13 @@ struct BoundFollowed {
   nb::ndarray<nb::numpy, uint16_t, nb::ndim<3>, nb::c_contig, nb::device::cpu> draws;
   New1<double> weight;
   New2<uint16_t> states;
+  std::vector<Generation> generations;
+
+  double variance_of(const Array1<double>& own) const {
+    require(own.shape(0) == (generations.empty() ? 1 : generations.back().parent.size()),
+            "weight: one for every particle is needed");
+    return added_variance(generations, {own.data(), own.data() + own.shape(0)});
+  }
 };
 
 BoundFollowed followed(const BoundNetwork& network, const Array2<uint16_t>& cells,
@@ -520,7 +527,8 @@ BoundFollowed followed(const BoundNetwork& network, const Array2<uint16_t>& cell
           give<New2<double>>(std::move(found.expected), {n, n_cells}),
           give<decltype(BoundFollowed::draws)>(std::move(found.draws), {n, how.n_draws, n_columns}),
           give(std::move(found.weight)),
-          give<New2<uint16_t>>(std::move(found.states), {kept, n_columns})};
+          give<New2<uint16_t>>(std::move(found.states), {kept, n_columns}),
+          std::move(found.generations)};
 }
 
 // Keeps the arrays that it looks at.
@@ -668,7 +676,9 @@ NB_MODULE(_core, m) {
           "draws", [](const BoundFollowed& own) { return own.draws; }, kShared)
       .def_prop_ro(
           "weight", [](const BoundFollowed& own) { return own.weight; }, kShared)
-      .def_prop_ro("states", [](const BoundFollowed& own) { return own.states; }, kShared);
+      .def_prop_ro(
+          "states", [](const BoundFollowed& own) { return own.states; }, kShared)
+      .def("variance_of", &BoundFollowed::variance_of, "weight"_a);
   nb::class_<Entropies>(m, "ConditionalEntropies")
       .def(nb::init<Array2<uint64_t>, size_t, Array2<uint64_t>, size_t, uint64_t>(), "train"_a, "n_train"_a, "valid"_a,
            "n_valid"_a, "seed"_a)

@@ -295,14 +295,14 @@ void Cloud::set(size_t feature, const std::vector<uint8_t>& ones) {
   }
 }
 
-double Cloud::variance() const {
+double added_variance(const std::vector<Generation>& generations, std::vector<double> weight) {
   double variance = 0.0;
-  std::vector<double> weight = weights_together(), before;
-  for (size_t g = generations_.size(); g-- > 0;) {
-    const Generation& own = generations_[g];
+  std::vector<double> before;
+  for (size_t g = generations.size(); g-- > 0;) {
+    const Generation& own = generations[g];
     for (size_t i = 0; i < own.chance.size(); ++i)
       variance += weight[i] * weight[i] * (1.0 - static_cast<double>(own.chance[i]));
-    before.assign(g ? generations_[g - 1].parent.size() : 1, 0.0);
+    before.assign(g ? generations[g - 1].parent.size() : 1, 0.0);
     for (size_t i = 0; i < weight.size(); ++i) before[own.parent[i]] += weight[i];
     weight.swap(before);
   }

@@ -29,6 +29,10 @@ struct Generation {
   std::vector<float> chance;  // with which each was kept; empty if all were
 };
 
+// What thinning has added to the relative variance of the weights that particles have in the end: one that was kept with
+// chance q adds 1 - q times the square of the weight that its descendants have.
+double added_variance(const std::vector<Generation>& generations, std::vector<double> weight);
+
 class Cloud {
  public:
   // One particle, no bit of which is set.
@@ -76,10 +80,6 @@ class Cloud {
   double threshold() const { return threshold_; }  // of the last thinning, 0 before
   double added(size_t island) const { return added_[island]; }  // relative variance by thinnings, each when it happened
   const std::vector<Generation>& generations() const { return generations_; }
-
-  // What thinning has added to the relative variance of the weights in the end: a particle that was kept with chance q
-  // adds 1 - q times the square of the weight that its descendants have.
-  double variance() const;
 
   // Numbers in (0, 1) that this row's particles have not used.
   RoundKey key_for(uint64_t purpose) const { return round_key(key_, purpose, ~uint64_t{0}); }

@@ -5,8 +5,6 @@
 #include <deque>
 #include <memory>
 
-#include "cloud.hpp"
-
 namespace lbarn {
 namespace {
 
@@ -109,16 +107,15 @@ class Row {
       out.error[row_] = std::sqrt(square_ / static_cast<double>(std::max<size_t>(marks_.size(), 1)));
       out.marginal_error[row_] = 0.5 * std::abs(cloud_.log_marginal(0) - cloud_.log_marginal(1));
     }
-    out.variance[row_] = cloud_.variance();
+    out.variance[row_] = added_variance(cloud_.generations(), cloud_.weights_together());
     out.unexpected[row_] = unexpected_;
     out.log_marginal_there[row_] = there_;
     draw(out.draws.data() + row_ * how_.n_draws * evidence_.n_columns);
     if (!how_.keep) return;
-    const std::vector<double> weight = cloud_.weights_together();
-    out.weight.insert(out.weight.end(), weight.begin(), weight.end());
-    const size_t first = out.states.size();
-    out.states.resize(first + cloud_.size() * evidence_.n_columns);
-    for (size_t i = 0; i < cloud_.size(); ++i) trace(i, out.states.data() + first + i * evidence_.n_columns);
+    out.weight = cloud_.weights_together();
+    out.generations = cloud_.generations();
+    out.states.resize(cloud_.size() * evidence_.n_columns);
+    for (size_t i = 0; i < cloud_.size(); ++i) trace(i, out.states.data() + i * evidence_.n_columns);
   }
 
   void settle(const NetworkView& network) {

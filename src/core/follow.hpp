@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "narrow.hpp"
+#include "cloud.hpp"
 
 namespace lbarn {
 
@@ -46,7 +46,7 @@ struct FollowHow {
   uint64_t seed = 0;
   const uint64_t* number = nullptr;  // of every row: its random numbers depend on nothing else
   size_t n_draws = 1;
-  bool keep = false;  // the particles
+  bool keep = false;  // the particles of the last row
   double unexpected_particles = 0.0, unexpected = 0.0;
 };
 
@@ -59,8 +59,10 @@ struct Followed {
   std::vector<double> shares;    // P of every cell of the unknown columns, rows x cells
   std::vector<double> expected;  // the same given what was seen up to that column
   std::vector<uint16_t> draws;   // rows x draws x columns
-  std::vector<double> weight;    // of the particles of all rows, one after the other, if they are kept
+  // Of the last row, if it is kept:
+  std::vector<double> weight;    // of its particles
   std::vector<uint16_t> states;  // particles x columns
+  std::vector<Generation> generations;
 };
 
 // What is seen is unexpected if its probability is less than that of `unexpected_particles` particles, and less than

@@ -173,8 +173,8 @@ class Density(RowModel):
         n_samples: int = 1,
         *,
         given: Any = None,
-        n_particles: int = 1000,
-        tolerance: float = 0.005,
+        n_particles: int = 2000,
+        tolerance: float = 0.003,
         return_diagnostics: bool = False,
         random_state: Any = None,
     ) -> Any:
@@ -266,8 +266,8 @@ class Density(RowModel):
         *,
         output: str = "sample",
         n_draws: int = 1,
-        n_particles: int = 1000,
-        tolerance: float = 0.005,
+        n_particles: int = 2000,
+        tolerance: float = 0.003,
         return_diagnostics: bool = False,
         random_state: Any = None,
     ) -> Any:
@@ -287,11 +287,11 @@ class Density(RowModel):
         n_draws : int, default=1
             More than one gives an array (n_draws, n, D), or a list of tables if the model is not of bits alone; with
             ``output="sample"`` only.
-        n_particles : int, default=1000
+        n_particles : int, default=2000
             Particles per row of the Monte Carlo, at most.
-        tolerance : float, default=0.005
-            Particles of a row are doubled, from 64 (or ``n_draws``) on, until the probabilities of its cells are estimated to be off by no
-            more than that (root mean square). 0 takes ``n_particles`` at once.
+        tolerance : float, default=0.003
+            A row gets more and more particles, from 256 (or ``n_draws``) on, until the probabilities of its unknown values are estimated
+            to be off by no more than that (root mean square). 0 takes ``n_particles`` at once.
         return_diagnostics : bool, default=False
             Also return, per row, the method ("complete", "enumeration", "prefix" or "monte-carlo") and the effective
             sample size: how many independent draws the answer is worth (infinite if exact).
@@ -320,14 +320,15 @@ class Density(RowModel):
         flip: float,
         output: str = "mode",
         n_draws: int = 1,
-        n_particles: int = 1000,
-        tolerance: float = 0.005,
+        n_particles: int = 2000,
+        tolerance: float = 0.03,
         return_diagnostics: bool = False,
         random_state: Any = None,
     ) -> Any:
         """What the rows were before every value was flipped with probability ``flip`` (0 to below 0.5).
 
-        The other parameters are those of ``impute``; missing values are filled too. For tables of bits alone.
+        The other parameters are those of ``impute``; missing values are filled too. The ``tolerance`` is wider: noise leaves much
+        uncertain, and no more can be had from particles for little. For tables of bits alone.
         """
         if not self._is_binary():
             kinds = sorted({code.kind for code in self.codebook_.codes} - {"binary"})
@@ -343,8 +344,8 @@ class Density(RowModel):
         self,
         X: Any,
         *,
-        n_particles: int = 1000,
-        tolerance: float = 0.02,
+        n_particles: int = 2000,
+        tolerance: float = 0.01,
         random_state: Any = None,
     ) -> Floats:
         """log p of the observed values of every row, in nats: exact, or an estimate, as ``impute`` is.
@@ -367,8 +368,8 @@ class Density(RowModel):
         X: Any,
         column: Any,
         *,
-        n_particles: int = 1000,
-        tolerance: float = 0.005,
+        n_particles: int = 2000,
+        tolerance: float = 0.003,
         random_state: Any = 0,
     ) -> ConditionalDistribution:
         """The distribution of one column given the others of each row, whatever the column itself holds there.

@@ -59,10 +59,11 @@ class Effort:
 
     def more(self, limit: int, error: Floats) -> NDArray[np.intp]:
         """After ``limit`` particles, how many are needed by rows with these errors; 0 where it is enough."""
-        with np.errstate(divide="ignore"):
-            doublings = np.clip(np.ceil(_DOUBLINGS * np.log2(error / self.tolerance)), 1, _MOST_DOUBLINGS)
-        next_limit = np.minimum(limit * 2.0**doublings, self.n_particles).astype(np.intp)
-        return np.where((error > self.tolerance) & (limit < self.n_particles), next_limit, 0)
+        if limit >= self.n_particles:
+            return np.zeros(len(error), np.intp)
+        excess = np.maximum(error / self.tolerance, 1.0)
+        doublings = np.clip(np.ceil(_DOUBLINGS * np.log2(excess)), 1, _MOST_DOUBLINGS)
+        return np.where(excess > 1, np.minimum(limit * 2.0**doublings, self.n_particles), 0).astype(np.intp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +187,7 @@ class _Block:
 
     def _of(self, rows: NDArray[np.intp], limit: int, effort: Effort | None) -> tuple[Answer, Floats]:
         seen, numbers = self.evidence.take(rows), (self.first_row + rows).astype(np.uint64)
-        islands = effort is not None and effort.tolerance > 0 and limit > 1
+        islands = effort is not None and limit < effort.n_particles  # at the last, nobody asks for the error
         found = follow(
             self.network, seen, limit, seed=self.seed, numbers=numbers, n_draws=self.n_draws, islands=islands
         )

@@ -30,7 +30,7 @@ __all__ = ["Distribution", "Given", "GivenChunk", "Network", "RowCodec", "given_
 
 Floats = NDArray[np.float64]
 
-_EFFORT = Effort(1000, 0.02, "marginal")  # for the likelihood of rows with missing values
+_EFFORT = Effort(2000, 0.01, "marginal")  # for the likelihood of rows with missing values
 _FEW_ROWS = 64  # up to which rows are evaluated one by one
 _DRAWN_ROWS = 4096  # rows drawn together, each such block from a random stream of its own
 

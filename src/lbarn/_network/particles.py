@@ -60,7 +60,7 @@ class Cloud:
     weight: Floats  # (particles,): they sum to 1
     log_marginal: float
     expected: dict[int, Floats]  # by column that branched: P(cell) given what was seen up to it
-    thinned: float  # relative variance that thinning has added
+    found: Followed  # knows where the particles come from
     unexpected: int  # the column that was least expected after a thinning, -1 if none was
     log_marginal_there: float
     unexplained: float = 0.0  # relative weight of what should be there and is not
@@ -76,14 +76,15 @@ class Cloud:
             found.weight / found.weight.sum(),
             float(found.log_marginal[0]),
             dict(zip(sorted(evidence.likelihood), parts)),
-            float(found.variance[0]),
+            found,
             int(found.unexpected[0]),
             float(found.log_marginal_there[0]),
         )
 
     @property
     def variance(self) -> float:
-        return self.thinned + self.unexplained**2
+        """Relative, of the weights: what thinning has added, and what is not explained."""
+        return self.found.variance_of(self.weight) + self.unexplained**2
 
     def share(self, chosen: NDArray[np.bool_]) -> float:
         return float(self.weight @ chosen)
