@@ -13,6 +13,7 @@ namespace {
 constexpr double kTiny = std::numeric_limits<double>::min();  // smaller ones lose digits
 constexpr double kFloor = 1e-300;  // the least weight by which a particle is chosen; its logarithm is right
 constexpr double kNever = -std::numeric_limits<double>::infinity();
+constexpr double kGuess = 1.5;  // times the threshold before: seldom too small
 constexpr size_t kLanes = 8;
 
 double log_add(double a, double b) {
@@ -20,31 +21,42 @@ double log_add(double a, double b) {
   return most == kNever ? kNever : most + std::log1p(std::exp(std::min(a, b) - most));
 }
 
-// The c at which the sum of min(weight / c, 1) is `limit`; more than so many weigh anything. Those heavier than c are
-// more and more as c falls, and c is right when no more are added.
-double threshold_of(const double* weight, size_t count, size_t limit) {
-  double c = std::numeric_limits<double>::infinity();
-  for (size_t heavy = 0;;) {
-    double light[kLanes] = {};
-    uint64_t more[kLanes] = {};
-    size_t i = 0;
-    for (; i + kLanes <= count; i += kLanes)
-      for (size_t l = 0; l < kLanes; ++l) {
-        const double w = weight[i + l];
-        light[l] += w > c ? 0.0 : w;
-        more[l] += w > c;
-      }
-    for (; i < count; ++i) {
-      light[0] += weight[i] > c ? 0.0 : weight[i];
-      more[0] += weight[i] > c;
+struct Light {
+  double weight;  // of those that are not heavier than c
+  size_t heavy;   // as many are
+};
+
+Light light_of(const double* weight, size_t count, double c) {
+  double sum[kLanes] = {};
+  uint64_t heavy[kLanes] = {};
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (size_t l = 0; l < kLanes; ++l) {
+      const double w = weight[i + l];
+      sum[l] += w > c ? 0.0 : w;
+      heavy[l] += w > c;
     }
-    size_t now = 0;
-    for (const uint64_t each : more) now += each;
-    if ((now == heavy && std::isfinite(c)) || now >= limit) break;
-    heavy = now;
-    c = sum_of(light, kLanes) / static_cast<double>(limit - heavy);
+  for (; i < count; ++i) {
+    sum[0] += weight[i] > c ? 0.0 : weight[i];
+    heavy[0] += weight[i] > c;
   }
-  return std::max(c, std::numeric_limits<double>::denorm_min());
+  size_t all = 0;
+  for (const uint64_t each : heavy) all += each;
+  return {sum_of(sum, kLanes), all};
+}
+
+// The c at which the sum of min(weight / c, 1) is `limit`; more than so many weigh anything. From a guess that is not
+// too small, or else from above, c falls while there are more and more that are heavier, and is right when there are none.
+double threshold_of(const double* weight, size_t count, size_t limit, double guess) {
+  Light light = light_of(weight, count, guess);
+  if (light.heavy >= limit || light.weight > guess * static_cast<double>(limit - light.heavy))
+    light = light_of(weight, count, std::numeric_limits<double>::infinity());
+  for (;;) {
+    const double c = light.weight / static_cast<double>(limit - light.heavy);
+    const Light next = light_of(weight, count, c);
+    if (next.heavy == light.heavy || next.heavy >= limit) return std::max(c, std::numeric_limits<double>::denorm_min());
+    light = next;
+  }
 }
 
 }  // namespace
@@ -162,6 +174,7 @@ void Cloud::branch(size_t limit, std::vector<uint8_t>& side) {
   struct Part {
     size_t from, to;  // of the children
     bool crowded;
+    size_t shift = 0;  // of its parents
   };
   std::vector<Part> parts;
   for (size_t island = 0; island < islands(); ++island) {
@@ -174,32 +187,41 @@ void Cloud::branch(size_t limit, std::vector<uint8_t>& side) {
     const size_t n = child_.size();
     child_.insert(child_.end(), child_.begin(), child_.begin() + static_cast<std::ptrdiff_t>(n));
     log_child_.insert(log_child_.end(), log_child_.begin(), log_child_.end());
-    parts.push_back({n, 2 * n, true});
+    parts.push_back({n, 2 * n, true, n / 2});
     log_marginal_[1] = log_marginal_[0];
     added_[1] = added_[0];
   }
   Generation next;
-  const size_t n_parents = size();
   const bool thinned = std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.crowded; });
   const bool logarithms = !log_weight_.empty();
   chance_.assign(thinned ? child_.size() : 0, 1.0);
   end_.clear();
-  side.clear();
-  weight_.clear();
-  log_weight_.clear();
+  const size_t room = child_.size() + 1;
+  next.parent.resize(room);
+  next.chance.resize(thinned ? room : 0);
+  side.resize(room);
+  weight_.resize(room);
+  log_weight_.resize(logarithms ? room : 0);
+  size_t count = 0;
   for (size_t island = 0; island < parts.size(); ++island) {
     const Part& part = parts[island];
     if (part.crowded) thin(island, part.from, part.to, limit);
-    for (size_t j = part.from; j < part.to; ++j) {
-      if (!(child_[j] > 0.0)) continue;
-      next.parent.push_back(static_cast<uint32_t>(j / 2 % n_parents));
-      side.push_back(j % 2);
-      weight_.push_back(child_[j]);
-      if (thinned) next.chance.push_back(static_cast<float>(chance_[j]));
-      if (logarithms) log_weight_.push_back(log_child_[j] - (thinned ? std::log(chance_[j]) : 0.0));
+    for (size_t j = part.from; j < part.to; ++j) {  // without a branch, as above: what is not kept is written over
+      next.parent[count] = static_cast<uint32_t>(j / 2 - part.shift);
+      side[count] = j % 2;
+      weight_[count] = child_[j];
+      if (thinned) next.chance[count] = static_cast<float>(chance_[j]);
+      if (logarithms) log_weight_[count] = log_child_[j] - (thinned ? std::log(chance_[j]) : 0.0);
+      count += child_[j] > 0.0;
     }
-    end_.push_back(weight_.size());
+    end_.push_back(count);
   }
+  next.parent.resize(count);
+  next.chance.resize(thinned ? count : 0);
+  side.resize(count);
+  weight_.resize(count);
+  log_weight_.resize(logarithms ? count : 0);
+  next.parent.shrink_to_fit();
   take(next.parent);
   generations_.push_back(std::move(next));
 }
@@ -211,8 +233,9 @@ void Cloud::thin(size_t island, size_t from, size_t to, size_t limit) {
   double* children = child_.data() + from;
   double* chances = chance_.data() + from;
   const size_t n = (to - from) / 2;
-  const double threshold = threshold_of(children, 2 * n, limit);
-  for (size_t j = 0; j < 2 * n; ++j) chances[j] = std::min(children[j] / threshold, 1.0);
+  const double threshold = threshold_of(children, 2 * n, limit, kGuess * threshold_);
+  const double per_threshold = 1.0 / threshold;
+  for (size_t j = 0; j < 2 * n; ++j) chances[j] = std::min(children[j] * per_threshold, 1.0);
   const double scale = static_cast<double>(limit) / sum_of(chances, 2 * n);
   const RoundKey key = round_key(key_, 2 * generations_.size() + island, limit);
   const double start = uniform(key, 0);
@@ -225,17 +248,15 @@ void Cloud::thin(size_t island, size_t from, size_t to, size_t limit) {
     const auto upto = static_cast<int64_t>(end + start);
     const int64_t n_kept = upto - kept;  // expected, rounded up or down
     kept = upto;
-    bool stays[2] = {n_kept > 1, n_kept > 1};
-    if (n_kept == 1) {
-      // Of two children with chances a and b one is kept with probability a + b, or 2 - a - b where that is above 1.
-      const bool few = expected <= 1.0;
-      const double u = uniform(key, static_cast<uint32_t>(i + 1)) * (few ? expected : 2.0 - expected);
-      stays[u < (few ? a : 1.0 - b) ? 0 : 1] = true;
-    }
-    for (size_t s = 0; s < 2; ++s) {
-      const bool is_kept = stays[s] && child[s] > 0.0;
-      child[s] = is_kept ? std::max(child[s], threshold) : 0.0;
-      noise += is_kept ? 1.0 - chances[2 * i + s] : 0.0;
+    // Of two children with chances a and b one is kept with probability a + b, or 2 - a - b where that is above 1.
+    const bool few = expected <= 1.0;
+    const double u = uniform(key, static_cast<uint32_t>(i + 1)) * (few ? expected : 2.0 - expected);
+    const bool first = u < (few ? a : 1.0 - b);
+    for (size_t s = 0; s < 2; ++s) {  // without a branch, which could not be foreseen
+      const int64_t needed = first == (s == 0) ? 1 : 2;
+      const double is_kept = static_cast<int>(n_kept >= needed) & static_cast<int>(child[s] > 0.0);
+      noise += is_kept * (1.0 - chances[2 * i + s]);
+      child[s] = is_kept * std::max(child[s], threshold);
     }
   }
   added_[island] += noise * threshold * threshold;

@@ -8,9 +8,9 @@
 namespace lbarn {
 namespace {
 
-// Thinning is noise to the probability of a cell, and the later the evidence, the less it has to say of it. So a
-// probability is read off the particles when thinning has added this much to the relative variance since the cell: with
-// n particles about what one thinning after the other adds for n^(1/4) times as long.
+// Thinning is noise to the probability of a cell, and the later the evidence, the less it may have to say of it. So
+// probabilities are read off the particles early as well, when thinning has added this much to the relative variance
+// since the cell: with n particles about what one thinning after the other adds for n^(1/4) times as long.
 double patience(size_t limit) { return 0.7 * std::pow(static_cast<double>(limit), -0.75); }
 
 constexpr double kPseudocount = 0.5;  // draws that a probability is drawn back by to what was expected of the cell
@@ -79,7 +79,7 @@ class Row {
         patience_(patience(how.limit)),
         shares_(out.shares.data() + row * evidence.n_cells),
         expected_(out.expected.data() + row * evidence.n_cells),
-        apart_(how.islands ? evidence.n_cells : 0),
+        second_(how.islands ? evidence.n_cells : 0),
         cloud_(network.n_features, mix64(mix64(how.seed) ^ how.number[row]), how.islands) {}
 
   const Slot* slots() { return cloud_.slots().data(); }
@@ -101,13 +101,11 @@ class Row {
   }
 
   void end(const NetworkView& network, Followed& out) {
-    while (!pending_.empty()) settle_oldest(network);
     out.log_marginal[row_] = cloud_.log_marginal();
-    if (cloud_.islands() == 2) {
-      out.error[row_] = std::sqrt(square_ / static_cast<double>(std::max<size_t>(marks_.size(), 1)));
-      out.marginal_error[row_] = 0.5 * std::abs(cloud_.log_marginal(0) - cloud_.log_marginal(1));
-    }
     out.variance[row_] = added_variance(cloud_.generations(), cloud_.weights_together());
+    if (cloud_.islands() == 2)
+      out.marginal_error[row_] = 0.5 * std::abs(cloud_.log_marginal(0) - cloud_.log_marginal(1));
+    out.error[row_] = conclude(network, out.variance[row_]);
     out.unexpected[row_] = unexpected_;
     out.log_marginal_there[row_] = there_;
     draw(out.draws.data() + row_ * how_.n_draws * evidence_.n_columns);
@@ -118,14 +116,13 @@ class Row {
     for (size_t i = 0; i < cloud_.size(); ++i) trace(i, out.states.data() + i * evidence_.n_columns);
   }
 
-  void settle(const NetworkView& network) {
-    const auto added = [&] {
-      double most = 0.0;
-      for (size_t island = 0; island < cloud_.islands(); ++island)
-        most = std::max(most, cloud_.added(island) - pending_.front().added[island]);
-      return most;
+  // Reads off early what thinning has begun to blur.
+  void read_early(const NetworkView& network) {
+    if (cloud_.islands() == 1) return;
+    const auto blurred = [&](const Pending& cell) {
+      return std::max(cloud_.added(0) - cell.added[0], cloud_.added(1) - cell.added[1]) > patience_;
     };
-    while (!pending_.empty() && added() > patience_) settle_oldest(network);
+    while (!pending_.empty() && blurred(pending_.front())) read_oldest(network);
   }
 
  private:
@@ -134,7 +131,7 @@ class Row {
     size_t generation;  // as many there had been
     std::vector<uint16_t> cell;
   };
-  struct Pending {  // a column whose probabilities are not yet told
+  struct Pending {  // a column whose probabilities are not yet read
     const EvidenceView::Column* column;
     double added[2];  // variance, up to there
   };
@@ -170,7 +167,7 @@ class Row {
     };
     std::vector<int32_t>& at = scratch.at;
     at.assign(cloud_.size(), column.n_nodes ? 0 : ~0);
-    double* expected[2] = {expected_ + unknown.first, apart_.data() + unknown.first};
+    double* expected[2] = {expected_ + unknown.first, second_.data() + unknown.first};
     while (std::any_of(at.begin(), at.end(), [](int32_t node) { return node >= 0; })) {
       const size_t n = cloud_.size();
       scratch.falls.resize(n);
@@ -206,7 +203,7 @@ class Row {
     for (size_t island = 0; column.n_cells != 2 && island < cloud_.islands(); ++island)
       for (size_t i = cloud_.begin(island); i < cloud_.end(island); ++i)
         expected[island][mark.cell[i]] += cloud_.weight()[i];
-    if (parted_ != cloud_.islands()) std::copy_n(expected_, unknown.first + column.n_cells, apart_.data());
+    if (parted_ != cloud_.islands()) std::copy_n(expected_, unknown.first + column.n_cells, second_.data());
     parted_ = cloud_.islands();
     scratch.ones.resize(at.size());
     for (size_t b = 0; b < column.n_bits; ++b) {
@@ -215,7 +212,7 @@ class Row {
       cloud_.set(column.first_bit + b, scratch.ones);
     }
     marks_.push_back(std::move(mark));
-    pending_.push_back({&unknown, {cloud_.added(0), cloud_.added(1)}});
+    if (how_.islands) pending_.push_back({&unknown, {cloud_.added(0), cloud_.added(1)}});
   }
 
   // The log-odds of all particles, each at its node.
@@ -251,35 +248,86 @@ class Row {
       }
   }
 
-  // Reads the probabilities of the oldest column off the particles. They may agree on a cell for want of numbers only, so
-  // a probability is drawn back to what was expected of that cell.
-  void settle_oldest(const NetworkView& network) {
+  // The shares of the cells of a column among the particles of an island.
+  void read(const ColumnTree& column, size_t island, double* shares) const {
+    std::fill_n(shares, column.n_cells, 0.0);
+    for (size_t i = cloud_.begin(island); i < cloud_.end(island); ++i) {
+      int32_t node = column.n_nodes ? 0 : ~0;
+      while (node >= 0)
+        node = column.children[2 * node + cloud_.bit(i, column.first_bit + static_cast<size_t>(node))];
+      shares[~node] += cloud_.weight()[i];
+    }
+    const double total = sum_of(shares, column.n_cells);
+    for (size_t c = 0; c < column.n_cells; ++c) shares[c] /= total;
+  }
+
+  // They may agree on a cell for want of numbers only, so a share is drawn back to what was expected of the cell.
+  static void draw_back(double* shares, const double* expected, size_t n_cells, double doubt) {
+    const double total = sum_of(expected, n_cells);
+    for (size_t c = 0; c < n_cells; ++c)
+      shares[c] = std::min((shares[c] + doubt * (expected[c] / total)) / (1.0 + doubt), 1.0);
+  }
+
+  void read_oldest(const NetworkView& network) {
     const Pending oldest = pending_.front();
     pending_.pop_front();
     const ColumnTree& column = network.columns[oldest.column->column];
-    double* shares = shares_ + oldest.column->first;
-    const double* expected[2] = {expected_ + oldest.column->first, apart_.data() + oldest.column->first};
-    std::vector<double> found(column.n_cells);
-    double apart = 0.0;
-    for (size_t island = 0; island < cloud_.islands(); ++island) {
-      std::fill(found.begin(), found.end(), 0.0);
-      for (size_t i = cloud_.begin(island); i < cloud_.end(island); ++i) {
-        int32_t node = column.n_nodes ? 0 : ~0;
-        while (node >= 0)
-          node = column.children[2 * node + cloud_.bit(i, column.first_bit + static_cast<size_t>(node))];
-        found[static_cast<size_t>(~node)] += cloud_.weight()[i];
-      }
-      const double doubt = kPseudocount * (cloud_.added(island) - oldest.added[island]);
-      const double total = sum_of(found.data(), column.n_cells), before = sum_of(expected[island], column.n_cells);
-      for (size_t c = 0; c < column.n_cells; ++c) {
-        const double own = std::min((found[c] / total + doubt * (expected[island][c] / before)) / (1.0 + doubt), 1.0);
-        const double half = 0.5 * (own - shares[c]);
-        apart += half * half;
-        shares[c] = island ? shares[c] + half : own;
-      }
-      if (!island) apart = 0.0;
+    for (size_t island = 0; island < 2; ++island) {
+      early_[island].resize(evidence_.n_cells);
+      double* shares = early_[island].data() + oldest.column->first;
+      read(column, island, shares);
+      const double* expected = (island ? second_.data() : expected_) + oldest.column->first;
+      draw_back(shares, expected, column.n_cells, kPseudocount * (cloud_.added(island) - oldest.added[island]));
     }
-    square_ += 0.5 * apart;  // two cells that are off by d each count as the one probability that is off by d
+  }
+
+  // Squared distance: two cells that are off by d each count as the one probability that is off by d.
+  static double apart(const double* a, const double* b, size_t n_cells) {
+    double sum = 0.0;
+    for (size_t c = 0; c < n_cells; ++c) sum += (a[c] - b[c]) * (a[c] - b[c]);
+    return 0.5 * sum;
+  }
+
+  // The probabilities of all unknown cells, and their error as the islands tell it. What the particles say in the end is
+  // right on average, but may be blurred by thinning; what was read early is less so, but lacks what came late. How far
+  // the two are apart beyond their noise is what it lacks, and the row takes what is better.
+  double conclude(const NetworkView& network, double variance) {
+    while (!pending_.empty() && cloud_.islands() == 2) read_oldest(network);
+    double in_the_end = 0.0, early = 0.0, between = 0.0;
+    std::vector<double> other, mean;
+    for (const EvidenceView::Column& unknown : evidence_.unknown) {
+      if (cells_[unknown.column] != kUnknown) continue;
+      const ColumnTree& column = network.columns[unknown.column];
+      double* shares = shares_ + unknown.first;
+      read(column, 0, shares);
+      if (cloud_.islands() == 2) {
+        const double* read_early[2] = {early_[0].data() + unknown.first, early_[1].data() + unknown.first};
+        other.resize(column.n_cells);
+        mean.resize(column.n_cells);
+        read(column, 1, other.data());
+        in_the_end += 0.25 * apart(shares, other.data(), column.n_cells);
+        early += 0.25 * apart(read_early[0], read_early[1], column.n_cells);
+        for (size_t c = 0; c < column.n_cells; ++c) {
+          shares[c] = 0.5 * (shares[c] + other[c]);
+          mean[c] = 0.5 * (read_early[0][c] + read_early[1][c]);
+        }
+        between += apart(shares, mean.data(), column.n_cells);
+      }
+    }
+    const double early_error = early + std::max(between - in_the_end + early, 0.0);
+    const bool takes_early = cloud_.islands() == 2 && early_error < in_the_end;
+    for (const EvidenceView::Column& unknown : evidence_.unknown) {
+      if (cells_[unknown.column] != kUnknown) continue;
+      const size_t n_cells = network.columns[unknown.column].n_cells;
+      double* shares = shares_ + unknown.first;
+      if (takes_early)
+        for (size_t c = 0; c < n_cells; ++c)
+          shares[c] = 0.5 * (early_[0][unknown.first + c] + early_[1][unknown.first + c]);
+      else
+        draw_back(shares, expected_ + unknown.first, n_cells, kPseudocount * variance);
+    }
+    const double square = takes_early ? early_error : in_the_end;
+    return std::sqrt(square / static_cast<double>(std::max<size_t>(marks_.size(), 1)));
   }
 
   void draw(uint16_t* out) const {
@@ -312,11 +360,11 @@ class Row {
   double patience_;
   double* shares_;
   double* expected_;
-  std::vector<double> apart_;  // what the second island expected
+  std::vector<double> second_;    // what the second island expected
+  std::vector<double> early_[2];  // by island, what was read early
   size_t parted_ = 1;
   Cloud cloud_;
   double least_ = 0.0, there_ = 0.0;
-  double square_ = 0.0;  // by how much the islands are apart, summed over columns
   int32_t unexpected_ = -1;
   std::vector<Mark> marks_;
   std::deque<Pending> pending_;
@@ -355,7 +403,7 @@ Followed follow(const NetworkView& network, const EvidenceView& evidence, const 
       shop.expect(slots);
       for (size_t i = first; i < end; ++i) {
         rows[i]->step(k, unknown, shop, scratch);
-        rows[i]->settle(network);
+        rows[i]->read_early(network);
       }
     }
   }

@@ -30,6 +30,7 @@ __all__ = ["MAX_ENUMERATED", "Answer", "Effort", "condition"]
 
 MAX_ENUMERATED = 12  # unknown bits: that many doublings of the number of completions
 _START = 256  # particles, before any doubling
+_FEW = 64  # particles that do not part, for two halves would be worse
 _DOUBLINGS = 1.5  # of the particles, to halve the error
 _MOST_DOUBLINGS = 3  # at a time
 _PSEUDOCOUNT = 0.5  # draws that a probability is drawn back by to what was expected before the later evidence
@@ -187,7 +188,7 @@ class _Block:
 
     def _of(self, rows: NDArray[np.intp], limit: int, effort: Effort | None) -> tuple[Answer, Floats]:
         seen, numbers = self.evidence.take(rows), (self.first_row + rows).astype(np.uint64)
-        islands = effort is not None and limit < effort.n_particles  # at the last, nobody asks for the error
+        islands = effort is not None and effort.tolerance > 0 and limit > _FEW
         found = follow(
             self.network, seen, limit, seed=self.seed, numbers=numbers, n_draws=self.n_draws, islands=islands
         )
