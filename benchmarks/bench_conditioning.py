@@ -79,7 +79,10 @@ class Bench:
         out = self.folder / "found.npy"
         settings = {"method": self.task.method, "jobs": self.jobs, "given": self.task.given, "arguments": how}
         done = subprocess.run(
-            [python, WORKER, self.model, self.rows, out, json.dumps(settings)], check=True, capture_output=True, text=True
+            [python, WORKER, self.model, self.rows, out, json.dumps(settings)],
+            check=True,
+            capture_output=True,
+            text=True,
         )
         cpu, wall = json.loads(done.stdout)
         return np.load(out), cpu, wall

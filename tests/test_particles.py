@@ -85,7 +85,7 @@ def test_columns_of_many_cells_agree_with_all_of_their_cells() -> None:
     rng = np.random.default_rng(0)
     column = CodeTree.of(4, [(0, 2, 4), (0, 1, 2), (2, 3, 4)], ordered=True)
     layout = Layout((column, column, column))
-    trees = [random_trees(rng, int(position), 4, 5) for position in layout.node_position]
+    trees = [random_trees(rng, int(layout.first_bit[k]), 4, 5) for k in layout.node_column]
     network = Network(np.arange(3), tuple(trees), layout)
     states = np.array(np.meshgrid(*[range(4)] * 3, indexing="ij")).reshape(3, -1).T.astype(np.uint16)
     p = np.exp(network.log_likelihood(states))
@@ -164,7 +164,7 @@ def test_a_row_gets_as_many_particles_as_its_tolerance_asks_for(monkeypatch: pyt
     )
     truth = model.impute(X, output="probability", n_particles=30_000, tolerance=0, random_state=9)
     errors, costs = [], []
-    for tolerance in (0.1, 0.01, 0.001):
+    for tolerance in (0.1, 0.03, 0.01):
         used.clear()
         p = model.impute(X, output="probability", n_particles=8000, tolerance=tolerance, random_state=0)
         errors.append(float(np.sqrt(np.square(p - truth)[np.isnan(X)].mean())))
@@ -200,7 +200,7 @@ def test_a_network_that_does_not_hang_together_is_refused() -> None:
     likelihood = [(1, np.ones((1, 2)))]
     cells = np.array([[0, UNKNOWN, 1]], np.uint16)
     assert _core.follow(made, cells, likelihood, how, numbers).shares.shape == (1, 2)
-    for cells, likelihood, numbers in (
+    for own, seen, each in (
         (np.array([[0, 2, 1]], np.uint16), likelihood, numbers),
         (np.array([[UNKNOWN, 0, 1]], np.uint16), likelihood, numbers),
         (np.zeros((1, 4), np.uint16), likelihood, numbers),
@@ -209,7 +209,7 @@ def test_a_network_that_does_not_hang_together_is_refused() -> None:
         (cells, likelihood, np.zeros(2, np.uint64)),
     ):
         with pytest.raises(ValueError, match=r"evidence|numbers"):
-            _core.follow(made, cells, likelihood, how, numbers)
+            _core.follow(made, own, seen, how, each)
     how.limit = 0
     with pytest.raises(ValueError, match="limit"):
         _core.follow(made, np.zeros((1, 3), np.uint16), [], how, np.zeros(1, np.uint64))

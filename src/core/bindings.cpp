@@ -386,11 +386,11 @@ New2<uint8_t> with_counts(const Array2<uint8_t>& rows, const Array1<int32_t>& in
 
 // Columns in network order, each with its nodes, and the trees of every node.
 struct BoundNetwork {
-  Array2<int32_t> sizes;            // cells, nodes and bits of every column
-  Array1<int32_t> cut;              // by node
-  Array2<int32_t> children;         // by node
-  Array1<int32_t> low, high;        // of the cells that have a 1, by bit
-  nb::list trees, counts;           // by node
+  Array2<int32_t> sizes;      // cells, nodes and bits of every column
+  Array1<int32_t> cut;        // by node
+  Array2<int32_t> children;   // by node
+  Array1<int32_t> low, high;  // of the cells that have a 1, by bit
+  nb::list trees, counts;     // by node
   NetworkView view;
 
   BoundNetwork(Array2<int32_t> sizes_, Array1<int32_t> cut_, Array2<int32_t> children_, Array1<int32_t> low_,
@@ -403,8 +403,8 @@ struct BoundNetwork {
         trees(std::move(trees_)),
         counts(std::move(counts_)) {
     const size_t n_nodes = cut.shape(0), n_bits = low.shape(0);
-    require(sizes.shape(1) == 3 && children.shape(0) == n_nodes && children.shape(1) == 2 &&
-                high.shape(0) == n_bits && trees.size() == n_nodes && counts.size() == n_nodes,
+    require(sizes.shape(1) == 3 && children.shape(0) == n_nodes && children.shape(1) == 2 && high.shape(0) == n_bits &&
+                trees.size() == n_nodes && counts.size() == n_nodes,
             "network: the numbers of columns, nodes and bits do not add up");
     size_t node = 0, bit = 0;
     view.n_features = n_bits;
@@ -412,8 +412,14 @@ struct BoundNetwork {
       const int32_t* size = sizes.data() + 3 * k;
       require(size[0] >= 1 && size[0] < kUnknown && size[1] >= 0 && size[2] >= size[1],
               "network: a column has no cells, or too many");
-      const ColumnTree column{static_cast<size_t>(size[0]), static_cast<size_t>(size[1]), static_cast<size_t>(size[2]),
-                              bit, node, cut.data() + node, children.data() + 2 * node, low.data() + bit,
+      const ColumnTree column{static_cast<size_t>(size[0]),
+                              static_cast<size_t>(size[1]),
+                              static_cast<size_t>(size[2]),
+                              bit,
+                              node,
+                              cut.data() + node,
+                              children.data() + 2 * node,
+                              low.data() + bit,
                               high.data() + bit};
       require(node + column.n_nodes <= n_nodes && bit + column.n_bits <= n_bits,
               "network: the numbers of columns, nodes and bits do not add up");

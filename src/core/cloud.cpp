@@ -46,7 +46,8 @@ Light light_of(const double* weight, size_t count, double c) {
 }
 
 // The c at which the sum of min(weight / c, 1) is `limit`; more than so many weigh anything. From a guess that is not
-// too small, or else from above, c falls while there are more and more that are heavier, and is right when there are none.
+// too small, or else from above, c falls while there are more and more that are heavier, and is right when there are
+// none.
 double threshold_of(const double* weight, size_t count, size_t limit, double guess) {
   Light light = light_of(weight, count, guess);
   if (light.heavy >= limit || light.weight > guess * static_cast<double>(limit - light.heavy))
@@ -108,7 +109,8 @@ bool Cloud::divide_plain(const Ahead& ahead) {
   for (size_t i = 0; i < n; ++i) {
     const double seen0 = ahead.seen[0][i], seen1 = ahead.seen[1][i];
     const double zero = zero_[i] * weight_[i] * seen0, one = one_[i] * weight_[i] * seen1;
-    lost |= static_cast<uint32_t>((zero < kTiny) & (seen0 > 0.0)) | static_cast<uint32_t>((one < kTiny) & (seen1 > 0.0));
+    lost |=
+        static_cast<uint32_t>((zero < kTiny) & (seen0 > 0.0)) | static_cast<uint32_t>((one < kTiny) & (seen1 > 0.0));
     child_[2 * i] = zero;
     child_[2 * i + 1] = one;
   }
@@ -170,29 +172,41 @@ void Cloud::join() {
   for (size_t i = 0; i < log_weight_.size(); ++i) log_weight_[i] = log_add(log_child_[2 * i], log_child_[2 * i + 1]);
 }
 
-void Cloud::branch(size_t limit, std::vector<uint8_t>& side) {
+bool Cloud::branch(size_t limit, std::vector<uint8_t>& side) {
+  ++n_branchings_;
   struct Part {
     size_t from, to;  // of the children
     bool crowded;
     size_t shift = 0;  // of its parents
   };
-  std::vector<Part> parts;
-  for (size_t island = 0; island < islands(); ++island) {
-    const size_t from = 2 * begin(island), to = 2 * end(island);
+  const auto crowded = [&](size_t island) {
     size_t n_children = 0;
-    for (size_t j = from; j < to; ++j) n_children += child_[j] > 0.0;
-    parts.push_back({from, to, n_children > limit});
+    for (size_t j = 2 * begin(island); j < 2 * end(island); ++j) n_children += child_[j] > 0.0;
+    return n_children > limit;
+  };
+  if (const int only = only_side(limit, crowded); only >= 0) {
+    side.assign(size(), static_cast<uint8_t>(only));
+    for (size_t i = 0; i < size(); ++i) weight_[i] = child_[2 * i + static_cast<size_t>(only)];
+    return false;
   }
+  std::vector<Part> parts;
+  for (size_t island = 0; island < islands(); ++island)
+    parts.push_back({2 * begin(island), 2 * end(island), crowded(island)});
   if (islands() == 1 && parts_ && parts[0].crowded) {  // two islands from the same parents
     const size_t n = child_.size();
-    child_.insert(child_.end(), child_.begin(), child_.begin() + static_cast<std::ptrdiff_t>(n));
-    log_child_.insert(log_child_.end(), log_child_.begin(), log_child_.end());
+    child_.resize(2 * n);
+    std::copy_n(child_.begin(), n, child_.begin() + static_cast<std::ptrdiff_t>(n));
+    if (!log_weight_.empty()) {
+      log_child_.resize(2 * n);
+      std::copy_n(log_child_.begin(), n, log_child_.begin() + static_cast<std::ptrdiff_t>(n));
+    }
     parts.push_back({n, 2 * n, true, n / 2});
     log_marginal_[1] = log_marginal_[0];
     added_[1] = added_[0];
   }
   Generation next;
-  const bool thinned = std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.crowded; });
+  const bool rare = rare_chance_[0] < 1.0 || rare_chance_[1] < 1.0;
+  const bool thinned = rare || std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.crowded; });
   const bool logarithms = !log_weight_.empty();
   chance_.assign(thinned ? child_.size() : 0, 1.0);
   end_.clear();
@@ -206,6 +220,8 @@ void Cloud::branch(size_t limit, std::vector<uint8_t>& side) {
   for (size_t island = 0; island < parts.size(); ++island) {
     const Part& part = parts[island];
     if (part.crowded) thin(island, part.from, part.to, limit);
+    if (rare_chance_[island] < 1.0)
+      for (size_t j = part.from + rare_side_[island]; j < part.to; j += 2) chance_[j] *= rare_chance_[island];
     for (size_t j = part.from; j < part.to; ++j) {  // without a branch, as above: what is not kept is written over
       next.parent[count] = static_cast<uint32_t>(j / 2 - part.shift);
       side[count] = j % 2;
@@ -224,6 +240,40 @@ void Cloud::branch(size_t limit, std::vector<uint8_t>& side) {
   next.parent.shrink_to_fit();
   take(next.parent);
   generations_.push_back(std::move(next));
+  return true;
+}
+
+// If all children on one side together weigh less than a particle should, one draw decides about all of them: they are
+// left out, or weigh as much as a particle. That leaves the total weight as it was, on average the children's, too. The
+// side that is taken if both islands leave out the other one, or -1.
+int Cloud::only_side(size_t limit, const std::function<bool(size_t)>& crowded) {
+  rare_chance_[0] = rare_chance_[1] = 1.0;
+  if (!log_weight_.empty() || (parts_ && islands() == 1)) return -1;
+  int only = -1;
+  bool same = true;
+  for (size_t island = 0; island < islands(); ++island) {
+    if (!crowded(island)) {
+      same = false;
+      continue;
+    }
+    const double shares[2] = {share(island, 0), share(island, 1)};
+    const size_t rare = shares[1] < shares[0] ? 1 : 0;
+    const double chance = shares[rare] * static_cast<double>(limit);
+    if (!(chance < 1.0) || !(shares[rare] > 0.0)) {
+      same = false;
+      continue;
+    }
+    const RoundKey key = round_key(key_, 2 * n_branchings_ + island, ~uint64_t{0} - limit);
+    const bool kept = uniform(key, 0) < chance;
+    const double of_rare = kept ? 1.0 / chance : 0.0;
+    const double of_others = (1.0 - of_rare * shares[rare]) / (1.0 - shares[rare]);
+    for (size_t j = 2 * begin(island); j < 2 * end(island); ++j) child_[j] *= j % 2 == rare ? of_rare : of_others;
+    rare_side_[island] = rare;
+    rare_chance_[island] = chance;
+    same = same && !kept && (only < 0 || only == static_cast<int>(1 - rare));
+    only = static_cast<int>(1 - rare);
+  }
+  return same ? only : -1;
 }
 
 // Leaves weight to `limit` of the children. How many a parent keeps is spread evenly over the parents, which are in the
@@ -237,7 +287,7 @@ void Cloud::thin(size_t island, size_t from, size_t to, size_t limit) {
   const double per_threshold = 1.0 / threshold;
   for (size_t j = 0; j < 2 * n; ++j) chances[j] = std::min(children[j] * per_threshold, 1.0);
   const double scale = static_cast<double>(limit) / sum_of(chances, 2 * n);
-  const RoundKey key = round_key(key_, 2 * generations_.size() + island, limit);
+  const RoundKey key = round_key(key_, 2 * n_branchings_ + island, limit);
   const double start = uniform(key, 0);
   double end = 0.0, noise = 0.0;
   int64_t kept = 0;
@@ -296,8 +346,7 @@ void Cloud::set(size_t feature, const std::vector<uint8_t>& ones) {
   }
   if (free_.empty()) {
     std::vector<uint64_t> wider(size() * (words_ + 1));
-    for (size_t i = 0; i < size(); ++i)
-      std::copy_n(bits_.data() + i * words_, words_, wider.data() + i * (words_ + 1));
+    for (size_t i = 0; i < size(); ++i) std::copy_n(bits_.data() + i * words_, words_, wider.data() + i * (words_ + 1));
     bits_ = std::move(wider);
     for (size_t b = 64; b-- > 0;) free_.push_back(static_cast<Slot>(64 * words_ + b));
     ++words_;

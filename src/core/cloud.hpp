@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "narrow.hpp"
@@ -29,8 +30,8 @@ struct Generation {
   std::vector<float> chance;  // with which each was kept; empty if all were
 };
 
-// What thinning has added to the relative variance of the weights that particles have in the end: one that was kept with
-// chance q adds 1 - q times the square of the weight that its descendants have.
+// What thinning has added to the relative variance of the weights that particles have in the end: one that was kept
+// with chance q adds 1 - q times the square of the weight that its descendants have.
 double added_variance(const std::vector<Generation>& generations, std::vector<double> weight);
 
 class Cloud {
@@ -68,16 +69,16 @@ class Cloud {
   void divide(const Ahead& ahead);
   double share(size_t island, size_t side) const;  // of the children on that side
 
-  // Then: no particle has more than one child that counts. Or up to `limit` of an island's children are kept: which side
-  // each one took; the last generation tells where it comes from.
+  // Then: no particle has more than one child that counts. Or up to `limit` of an island's children are kept: which
+  // side each one took; if there is a new generation, it tells where they come from, and otherwise each has one child.
   void join();
-  void branch(size_t limit, std::vector<uint8_t>& side);
+  bool branch(size_t limit, std::vector<uint8_t>& side);
 
   // Bit `feature` of every particle, or of all.
   void set(size_t feature, const std::vector<uint8_t>& ones);
   void set_all(size_t feature, bool one) { slots_[feature] = one ? kAllOne : kAllZero; }
 
-  double threshold() const { return threshold_; }  // of the last thinning, 0 before
+  double threshold() const { return threshold_; }               // of the last thinning, 0 before
   double added(size_t island) const { return added_[island]; }  // relative variance by thinnings, each when it happened
   const std::vector<Generation>& generations() const { return generations_; }
 
@@ -88,6 +89,7 @@ class Cloud {
   bool divide_plain(const Ahead& ahead);
   void divide_logarithms(const Ahead& ahead);
   void thin(size_t island, size_t from, size_t to, size_t limit);
+  int only_side(size_t limit, const std::function<bool(size_t)>& crowded);
   void take(const std::vector<uint32_t>& parent);
   void settle();
 
@@ -98,13 +100,16 @@ class Cloud {
   std::vector<uint64_t> bits_, spare_bits_;
   std::vector<uint64_t> in_use_;  // slots
   std::vector<double> weight_;
-  std::vector<double> log_weight_;  // empty while doubles are enough
+  std::vector<double> log_weight_;                  // empty while doubles are enough
   std::vector<double> child_, log_child_, chance_;  // two for every particle
   std::vector<double> zero_, one_;
   std::vector<Generation> generations_;
   std::vector<size_t> end_{1};  // of the islands
   double log_marginal_[2] = {0.0, 0.0};
   double threshold_ = 0.0, added_[2] = {0.0, 0.0};
+  double rare_chance_[2] = {1.0, 1.0};  // by island, with which the children of one side were kept
+  size_t rare_side_[2] = {0, 0};
+  size_t n_branchings_ = 0;
   bool parts_;
   uint64_t key_;
 };

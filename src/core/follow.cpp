@@ -156,8 +156,8 @@ class Row {
     }
   }
 
-  // A cell that is not known. A node counts with the largest likelihood that is still ahead, relative to what it was: at
-  // the cell this comes to the cell's own.
+  // A cell that is not known. A node counts with the largest likelihood that is still ahead, relative to what it was:
+  // at the cell this comes to the cell's own.
   void fall(size_t k, const EvidenceView::Column& unknown, Workshop& shop, Scratch& scratch) {
     const ColumnTree& column = shop.column();
     look_ahead(unknown, column, scratch.ahead);
@@ -175,6 +175,10 @@ class Row {
       ask(shop, scratch);
       for (size_t side = 0; side < 2; ++side) {
         scratch.seen[side].resize(n);
+        if (column.n_nodes == 1) {
+          scratch.seen[side].assign(n, ahead[1 + side]);
+          continue;
+        }
         for (size_t i = 0; i < n; ++i) {
           const int32_t node = at[i];
           double share = side ? 0.0 : 1.0;
@@ -185,15 +189,13 @@ class Row {
           scratch.seen[side][i] = share;
         }
       }
-      cloud_.divide(
-          {scratch.log_odds.data(), {scratch.seen[0].data(), scratch.seen[1].data()}, scratch.falls.data()});
+      cloud_.divide({scratch.log_odds.data(), {scratch.seen[0].data(), scratch.seen[1].data()}, scratch.falls.data()});
       for (size_t island = 0; column.n_cells == 2 && island < cloud_.islands(); ++island)
         for (size_t side = 0; side < 2; ++side) expected[island][side] = cloud_.share(island, side);
-      cloud_.branch(how_.limit, scratch.side);
-      const std::vector<uint32_t>& parent = cloud_.generations().back().parent;
-      scratch.next.resize(parent.size());
-      for (size_t i = 0; i < parent.size(); ++i) {
-        const int32_t node = at[parent[i]];
+      const bool moved = cloud_.branch(how_.limit, scratch.side);
+      scratch.next.resize(cloud_.size());
+      for (size_t i = 0; i < cloud_.size(); ++i) {
+        const int32_t node = at[moved ? cloud_.generations().back().parent[i] : i];
         scratch.next[i] = node >= 0 ? column.children[2 * node + scratch.side[i]] : node;
       }
       at.swap(scratch.next);
@@ -253,8 +255,7 @@ class Row {
     std::fill_n(shares, column.n_cells, 0.0);
     for (size_t i = cloud_.begin(island); i < cloud_.end(island); ++i) {
       int32_t node = column.n_nodes ? 0 : ~0;
-      while (node >= 0)
-        node = column.children[2 * node + cloud_.bit(i, column.first_bit + static_cast<size_t>(node))];
+      while (node >= 0) node = column.children[2 * node + cloud_.bit(i, column.first_bit + static_cast<size_t>(node))];
       shares[~node] += cloud_.weight()[i];
     }
     const double total = sum_of(shares, column.n_cells);
@@ -288,9 +289,9 @@ class Row {
     return 0.5 * sum;
   }
 
-  // The probabilities of all unknown cells, and their error as the islands tell it. What the particles say in the end is
-  // right on average, but may be blurred by thinning; what was read early is less so, but lacks what came late. How far
-  // the two are apart beyond their noise is what it lacks, and the row takes what is better.
+  // The probabilities of all unknown cells, and their error as the islands tell it. What the particles say in the end
+  // is right on average, but may be blurred by thinning; what was read early is less so, but lacks what came late. How
+  // far the two are apart beyond their noise is what it lacks, and the row takes what is better.
   double conclude(const NetworkView& network, double variance) {
     while (!pending_.empty() && cloud_.islands() == 2) read_oldest(network);
     double in_the_end = 0.0, early = 0.0, between = 0.0;

@@ -56,9 +56,9 @@ struct Followed {
   std::vector<double> log_marginal_there;
   std::vector<double> error;           // root mean square over the unknown cells' probabilities, by the islands
   std::vector<double> marginal_error;  // of log_marginal
-  std::vector<double> shares;    // P of every cell of the unknown columns, rows x cells
-  std::vector<double> expected;  // the same given what was seen up to that column
-  std::vector<uint16_t> draws;   // rows x draws x columns
+  std::vector<double> shares;          // P of every cell of the unknown columns, rows x cells
+  std::vector<double> expected;        // the same given what was seen up to that column
+  std::vector<uint16_t> draws;         // rows x draws x columns
   // Of the last row, if it is kept:
   std::vector<double> weight;    // of its particles
   std::vector<uint16_t> states;  // particles x columns

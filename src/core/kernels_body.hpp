@@ -587,10 +587,11 @@ LBARN_TARGET void transpose_block(BitBlock& block) {
   swap_halves<1>(block, 0x5555555555555555ULL);
 }
 
-constexpr Kernels kKernels = {
-    Isa::kName,     histogram, best_split,    add_cells<uint16_t>, add_cells<uint32_t>, sum_cells,  divide_cells,
-    subtract_cells, score_few, split_mask,    list_rows,           assign_leaves,       sum_leaves, advance,
-    advance_score,  quantise,  draw_features, add_trees,           chances,     transpose_block};
+constexpr Kernels kKernels = {Isa::kName,          histogram,  best_split,    add_cells<uint16_t>,
+                              add_cells<uint32_t>, sum_cells,  divide_cells,  subtract_cells,
+                              score_few,           split_mask, list_rows,     assign_leaves,
+                              sum_leaves,          advance,    advance_score, quantise,
+                              draw_features,       add_trees,  chances,       transpose_block};
 
 }  // namespace
 }  // namespace lbarn

@@ -82,8 +82,7 @@ void NarrowTrees::narrow(LeafSets& sets, const Conditional& conditional, std::ve
   }
   if (closed_) return;
   const size_t n_counts = conditional.counts ? conditional.counts->n_features : 0;
-  for (size_t f = 0; f < n_counts; ++f)
-    slots[conditional.position + f] = narrow_count(*conditional.counts, f, slots);
+  for (size_t f = 0; f < n_counts; ++f) slots[conditional.position + f] = narrow_count(*conditional.counts, f, slots);
   single_.assign(64 * words_ + counted_.size(), {});
   if (!reached) {
     sets.reach({slots.data()}, reached_);
@@ -143,7 +142,8 @@ void NarrowTrees::add_tree(const Tree& tree, uint64_t leaves, const Slot* slots)
   }
   if (!(parts & (parts - 1))) {
     const auto k = static_cast<size_t>(__builtin_ctzll(parts));
-    const auto low = static_cast<size_t>(__builtin_ctzll(leaves)), high = static_cast<size_t>(63 - __builtin_clzll(leaves));
+    const auto low = static_cast<size_t>(__builtin_ctzll(leaves)),
+               high = static_cast<size_t>(63 - __builtin_clzll(leaves));
     Single& own = single_[static_cast<size_t>(slots[tree.splits[k].feature])];
     own.any = true;
     size_t one = high;  // the leaf behind the split's ones comes from leaf k + 1

@@ -75,7 +75,7 @@ class NarrowTrees {
   void finish();
   void gather(const ParticleBits& particles, const uint32_t* index, size_t count, size_t stride);
 
-  size_t words_ = 0;   // of a particle
+  size_t words_ = 0;  // of a particle
   size_t merged_bits_ = 1;
   int32_t constant_ = 0;
   bool closed_ = false;  // for all

@@ -174,7 +174,7 @@ class Density(RowModel):
         *,
         given: Any = None,
         n_particles: int = 2000,
-        tolerance: float = 0.003,
+        tolerance: float = 0.002,
         return_diagnostics: bool = False,
         random_state: Any = None,
     ) -> Any:
@@ -267,7 +267,7 @@ class Density(RowModel):
         output: str = "sample",
         n_draws: int = 1,
         n_particles: int = 2000,
-        tolerance: float = 0.003,
+        tolerance: float = 0.002,
         return_diagnostics: bool = False,
         random_state: Any = None,
     ) -> Any:
@@ -289,7 +289,7 @@ class Density(RowModel):
             ``output="sample"`` only.
         n_particles : int, default=2000
             Particles per row of the Monte Carlo, at most.
-        tolerance : float, default=0.003
+        tolerance : float, default=0.002
             A row gets more and more particles, from 256 (or ``n_draws``) on, until the probabilities of its unknown values are estimated
             to be off by no more than that (root mean square). 0 takes ``n_particles`` at once.
         return_diagnostics : bool, default=False
@@ -369,7 +369,7 @@ class Density(RowModel):
         column: Any,
         *,
         n_particles: int = 2000,
-        tolerance: float = 0.003,
+        tolerance: float = 0.002,
         random_state: Any = 0,
     ) -> ConditionalDistribution:
         """The distribution of one column given the others of each row, whatever the column itself holds there.

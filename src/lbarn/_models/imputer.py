@@ -34,7 +34,7 @@ class LBARNImputer(OneToOneFeatureMixin, TransformerMixin, MetaEstimatorMixin, B
         only tables of bits have.
     n_particles : int, default=2000
         Particles per row, at most, if more than 12 bits are missing.
-    tolerance : float, default=0.003
+    tolerance : float, default=0.002
         Estimated error of a row's probabilities up to which particles are added.
 
     Attributes
@@ -74,7 +74,7 @@ class LBARNImputer(OneToOneFeatureMixin, TransformerMixin, MetaEstimatorMixin, B
         *,
         output: str = "mode",
         n_particles: int = 2000,
-        tolerance: float = 0.003,
+        tolerance: float = 0.002,
     ) -> None:
         self.estimator = estimator
         self.output = output

@@ -139,7 +139,7 @@ def condition(
     ``max_enumerated=-1`` forces Monte Carlo.
     """
     unknown = evidence.unknown
-    n, D = unknown.shape
+    D = unknown.shape[1]
     doublings = evidence.doublings.sum(axis=1)
     count = np.ceil(doublings - 1e-9).astype(np.int64)
     first = np.where(unknown.any(axis=1), unknown.argmax(axis=1), D)  # the certain prefix ends there

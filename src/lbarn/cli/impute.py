@@ -31,7 +31,7 @@ def impute(
     output: Annotated[Literal["sample", "mode", "mean", "median", "probability"], _VALUE] = "sample",
     n_draws: Draws = 1,
     n_particles: Particles = 2000,
-    tolerance: Tolerance = 0.003,
+    tolerance: Tolerance = 0.002,
     random_state: Seed = None,
     n_jobs: Jobs = -1,
     header: Header = None,

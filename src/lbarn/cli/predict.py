@@ -28,7 +28,7 @@ def predict(
     levels: Annotated[bool, typer.Option("--levels", help="The probability of every level, in a column each.")] = False,
     out: Rows = None,
     n_particles: Particles = 2000,
-    tolerance: Tolerance = 0.003,
+    tolerance: Tolerance = 0.002,
     n_jobs: Jobs = -1,
     header: Header = None,
 ) -> None:

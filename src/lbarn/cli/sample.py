@@ -47,7 +47,7 @@ def sample(
     ] = None,
     out: Rows = None,
     n_particles: Particles = 2000,
-    tolerance: Tolerance = 0.003,
+    tolerance: Tolerance = 0.002,
     random_state: Seed = None,
     n_jobs: Jobs = -1,
     header: Header = None,
