@@ -386,6 +386,8 @@ New2<uint8_t> with_counts(const Array2<uint8_t>& rows, const Array1<int32_t>& in
 
 // Columns in network order, each with its nodes, and the trees of every node.
 struct BoundNetwork {
+  using TreesList = nb::typed<nb::list, BoundTrees>;
+  using CountsList = nb::typed<nb::list, std::optional<BoundCounts>>;
   Array2<int32_t> sizes;      // cells, nodes and bits of every column
   Array1<int32_t> cut;        // by node
   Array2<int32_t> children;   // by node
@@ -394,7 +396,7 @@ struct BoundNetwork {
   NetworkView view;
 
   BoundNetwork(Array2<int32_t> sizes_, Array1<int32_t> cut_, Array2<int32_t> children_, Array1<int32_t> low_,
-               Array1<int32_t> high_, nb::list trees_, nb::list counts_)
+               Array1<int32_t> high_, TreesList trees_, CountsList counts_)
       : sizes(std::move(sizes_)),
         cut(std::move(cut_)),
         children(std::move(children_)),
@@ -649,8 +651,8 @@ NB_MODULE(_core, m) {
       .def(nb::init<Array2<uint64_t>, Array1<uint16_t>, Array1<uint16_t>>(), "masks"_a.noconvert(),
            "which"_a.noconvert(), "at_least"_a.noconvert());
   nb::class_<BoundNetwork>(m, "Network")
-      .def(nb::init<Array2<int32_t>, Array1<int32_t>, Array2<int32_t>, Array1<int32_t>, Array1<int32_t>, nb::list,
-                    nb::list>(),
+      .def(nb::init<Array2<int32_t>, Array1<int32_t>, Array2<int32_t>, Array1<int32_t>, Array1<int32_t>, BoundNetwork::TreesList,
+                    BoundNetwork::CountsList>(),
            "sizes"_a, "cut"_a, "children"_a, "ones_low"_a, "ones_high"_a, "trees"_a, "counts"_a);
   nb::class_<FollowHow>(m, "FollowHow")
       .def(nb::init<>())
