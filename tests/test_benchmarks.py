@@ -14,6 +14,7 @@ import pytest
     ("script", "says"),
     [
         ("bench_bagging.py", "mixed, bagged"),
+        ("bench_conditioning.py", "error, root mean square"),
         ("bench_denoising.py", "wrong pixels"),
         ("dart.py", "times as long"),
         ("defaults.py", "expected / observed"),

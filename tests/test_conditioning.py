@@ -18,7 +18,7 @@ from lbarn import LBARN
 from lbarn._engine.codetree import Layout
 from lbarn._engine.trees import Trees
 from lbarn._network import causes, conditioning, particles
-from lbarn._network.conditioning import Answer, condition
+from lbarn._network.conditioning import Answer, Effort, condition
 from lbarn._network.evidence import Evidence
 from lbarn._network.mixture import Mixture
 from lbarn._network.network import Given, Network
@@ -87,9 +87,8 @@ def monte_carlo(
         network.nodes,
         seen(X[:, network.order], flip),
         n_draws=n_draws,
-        n_particles=n_particles,
+        effort=Effort(n_particles),
         seed=seed,
-        n_jobs=None,
         max_enumerated=-1,
     )
     return answer.in_columns(network.order)
@@ -322,7 +321,7 @@ def test_bits_beyond_the_range_of_doubles_are_enumerated_exactly(largest: float,
             X = holed(rng.integers(0, 2, (30, n_columns)), seed=int(rng.integers(99)))
             expected = truth.log_marginal(X, flip)
             chunk = 0, given(X, flip)
-            ((_, answer),) = network.condition([chunk], np.random.RandomState(0), n_draws=5, n_particles=1)
+            ((_, answer),) = network.condition([chunk], np.random.RandomState(0), n_draws=5, effort=Effort(1))
             np.testing.assert_allclose(answer.log_marginal, expected, rtol=1e-12, atol=1e-9)
             np.testing.assert_allclose(answer.probability, truth.probability(X, flip), rtol=0, atol=1e-9)
             assert np.isinf(answer.effective).all()
@@ -354,7 +353,7 @@ def test_an_impossible_completion_is_found_if_what_follows_is_more_impossible_wi
     copy = trees(([(0, 0)], [-700, 700]))
     network = network_of(np.arange(3), (leaf(-800), copy, copy))
     chunk = 0, given(np.array([[NAN, 1, 1]]))
-    ((_, answer),) = network.condition([chunk], np.random.RandomState(0), n_particles=10)
+    ((_, answer),) = network.condition([chunk], np.random.RandomState(0), effort=Effort(10))
     assert answer.probability[0, 0] == 1
     assert answer.log_marginal[0] == pytest.approx(-800)
 
@@ -363,7 +362,7 @@ def test_a_mixture_answers_for_rows_that_all_members_hold_impossible() -> None:
     members = tuple(network_of(np.arange(3), (leaf(0), leaf(odds), leaf(-2000))) for odds in (-2000, -1500))
     chunk = 0, given(np.array([[NAN, 1, 1]]))
     mixture = Mixture(members, np.array([0.5, 0.5]))
-    ((_, answer),) = mixture.condition([chunk], np.random.RandomState(0), n_draws=9, n_particles=10)
+    ((_, answer),) = mixture.condition([chunk], np.random.RandomState(0), n_draws=9, effort=Effort(10))
     assert answer.log_marginal[0] == pytest.approx(-3500 + np.log(0.5))
     np.testing.assert_allclose(answer.probability[0], [0.5, 1, 1], rtol=0, atol=1e-9)
 
@@ -391,7 +390,7 @@ def test_what_was_thinned_out_is_found_if_nothing_else_explains_what_is_seen(nam
     X = np.full((1, network.n_columns), NAN)
     X[0, -1] = 1
     truth = condition(
-        network.nodes, seen(X, 0.0), n_draws=1, n_particles=1, seed=0, n_jobs=None, max_enumerated=network.n_columns
+        network.nodes, seen(X, 0.0), n_draws=1, effort=Effort(1), seed=0, max_enumerated=network.n_columns
     )
     answer = monte_carlo(CertainModel(network), X.repeat(40, axis=0), n_particles=1000, n_draws=10)
     np.testing.assert_allclose(answer.log_marginal, truth.log_marginal[0], rtol=0, atol=0.01)

@@ -1,4 +1,8 @@
-"""What version 0.1 learned, drew, filled in and wrote comes out the same: tests/golden holds a record of it."""
+"""What version 0.1 learned, drew, filled in and wrote comes out the same: tests/golden holds a record of it.
+
+What depends on random numbers of conditioning (draws of what is missing, and probabilities by Monte Carlo) was recorded again when particles
+went into the core, which has random numbers of its own. What was enumerated is as it was in version 0.1.
+"""
 
 from __future__ import annotations
 

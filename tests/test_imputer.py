@@ -65,7 +65,7 @@ def test_it_clones_its_estimator_which_stays_unfitted_and_lbarn_is_the_default()
     assert not hasattr(network, "network_")
     assert_same_network(imputer.network_, quick(order=[2, 1, 0, 3], selection="common", refit=True).fit(rows(200, 4)))
     assert LBARNImputer().estimator is None
-    assert imputer.get_params(deep=False).keys() == {"estimator", "output", "n_particles"}
+    assert imputer.get_params(deep=False).keys() == {"estimator", "output", "n_particles", "tolerance"}
     copy = clone(imputer)
     assert repr(copy) == repr(imputer)
     assert not hasattr(copy, "network_")

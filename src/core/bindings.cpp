@@ -21,6 +21,7 @@
 #include "distinct.hpp"
 #include "entropy.hpp"
 #include "evaluate.hpp"
+#include "follow.hpp"
 #include "kernels.hpp"
 #include "nodes.hpp"
 #include "require.hpp"
@@ -462,6 +463,161 @@ New2<uint8_t> with_counts(const Array2<uint8_t>& rows, const Array1<int32_t>& in
   return give<New2<uint8_t>>(std::move(out), {n, stride});
 }
 
+// Columns in network order, each with its nodes, and the trees of every node.
+struct BoundNetwork {
+  using TreesList = nb::typed<nb::list, BoundTrees>;
+  using CountsList = nb::typed<nb::list, std::optional<BoundCounts>>;
+  Array2<int32_t> sizes;      // cells, nodes and bits of every column
+  Array1<int32_t> cut;        // by node
+  Array2<int32_t> children;   // by node
+  Array1<int32_t> low, high;  // of the cells that have a 1, by bit
+  nb::list trees, counts;     // by node
+  NetworkView view;
+
+  BoundNetwork(Array2<int32_t> sizes_, Array1<int32_t> cut_, Array2<int32_t> children_, Array1<int32_t> low_,
+               Array1<int32_t> high_, TreesList trees_, CountsList counts_)
+      : sizes(std::move(sizes_)),
+        cut(std::move(cut_)),
+        children(std::move(children_)),
+        low(std::move(low_)),
+        high(std::move(high_)),
+        trees(std::move(trees_)),
+        counts(std::move(counts_)) {
+    const size_t n_nodes = cut.shape(0), n_bits = low.shape(0);
+    require(sizes.shape(1) == 3 && children.shape(0) == n_nodes && children.shape(1) == 2 && high.shape(0) == n_bits &&
+                trees.size() == n_nodes && counts.size() == n_nodes,
+            "network: the numbers of columns, nodes and bits do not add up");
+    size_t node = 0, bit = 0;
+    view.n_features = n_bits;
+    for (size_t k = 0; k < sizes.shape(0); ++k) {
+      const int32_t* size = sizes.data() + 3 * k;
+      require(size[0] >= 1 && size[0] < kUnknown && size[1] >= 0 && size[2] >= size[1],
+              "network: a column has no cells, or too many");
+      const ColumnTree column{static_cast<size_t>(size[0]),
+                              static_cast<size_t>(size[1]),
+                              static_cast<size_t>(size[2]),
+                              bit,
+                              node,
+                              cut.data() + node,
+                              children.data() + 2 * node,
+                              low.data() + bit,
+                              high.data() + bit};
+      require(node + column.n_nodes <= n_nodes && bit + column.n_bits <= n_bits,
+              "network: the numbers of columns, nodes and bits do not add up");
+      for (size_t j = 0; j < column.n_nodes; ++j, ++node) {
+        for (size_t side = 0; side < 2; ++side) {
+          const int32_t child = column.children[2 * j + side];
+          require(child < 0 ? static_cast<size_t>(~child) < column.n_cells
+                            : static_cast<size_t>(child) > j && static_cast<size_t>(child) < column.n_nodes,
+                  "network: a node leads nowhere");
+        }
+        add(node, bit + j);
+      }
+      bit += column.n_bits;
+      view.columns.push_back(column);
+    }
+    require(node == n_nodes && bit == n_bits && bit <= UINT16_MAX,
+            "network: the numbers of columns, nodes and bits do not add up");
+  }
+  BoundNetwork(const BoundNetwork&) = delete;
+
+ private:
+  void add(size_t node, size_t position) {
+    const auto& own = nb::cast<const BoundTrees&>(trees[node]);
+    const nb::handle counted = counts[node];
+    const CountsView* count = counted.is_none() ? nullptr : &nb::cast<const BoundCounts&>(counted).view;
+    const size_t more = count ? count->n_features : 0;
+    require(own.n_features <= position + more, "a split uses a column at or after the position");
+    for (size_t i = 0; i < own.view.n_closers; ++i)
+      require(own.view.closers[i] < position, "a conditional is closed by a column at or after its own");
+    view.n_features = std::max(view.n_features, position + more);
+    for (size_t m = 0; count && m < count->n_masks; ++m) {
+      const uint64_t* mask = count->masks + m * count->words;
+      for (size_t b = position; b < 64 * count->words; ++b)
+        require(!(mask[b / 64] >> b % 64 & 1), "counts: a column at or after the position is counted");
+    }
+    view.nodes.push_back({own.view, count, position});
+  }
+};
+
+// Rows given evidence.
+struct BoundEvidence {
+  Array2<uint16_t> cells;
+  std::vector<std::pair<size_t, Array2<double>>> likelihood;
+  EvidenceView view;
+
+  BoundEvidence(const BoundNetwork& network, Array2<uint16_t> cells_,
+                std::vector<std::pair<size_t, Array2<double>>> likelihood_)
+      : cells(std::move(cells_)), likelihood(std::move(likelihood_)) {
+    view.rows = cells.shape(0);
+    view.n_columns = cells.shape(1);
+    view.cells = cells.data();
+    require(view.n_columns <= network.view.columns.size(), "evidence: there are more columns than the network has");
+    std::vector<uint8_t> told(view.n_columns);
+    for (const auto& [column, own] : likelihood) {
+      require(column < view.n_columns && (view.unknown.empty() || view.unknown.back().column < column),
+              "evidence: columns must be there, and ascend");
+      const size_t n_cells = network.view.columns[column].n_cells;
+      require(own.shape(1) == n_cells && (own.shape(0) == 1 || own.shape(0) == view.rows),
+              "evidence: a likelihood per cell is needed, for every row or for all");
+      told[column] = 1;
+      view.unknown.push_back({column, own.data(), own.shape(0) != 1, view.n_cells});
+      view.n_cells += n_cells;
+    }
+    for (size_t i = 0; i < view.rows * view.n_columns; ++i) {
+      const size_t column = i % view.n_columns;
+      require(view.cells[i] == kUnknown ? told[column] != 0 : view.cells[i] < network.view.columns[column].n_cells,
+              "evidence: no such cell");
+    }
+  }
+};
+
+struct BoundFollowed {
+  New1<double> log_marginal, variance;
+  New1<int32_t> unexpected;
+  New1<double> log_marginal_there, error, marginal_error;
+  New2<double> shares, expected;
+  nb::ndarray<nb::numpy, uint16_t, nb::ndim<3>, nb::c_contig, nb::device::cpu> draws;
+  New1<double> weight;
+  New2<uint16_t> states;
+  std::vector<Generation> generations;
+
+  double variance_of(const Array1<double>& own) const {
+    require(own.shape(0) == (generations.empty() ? 1 : generations.back().parent.size()),
+            "weight: one for every particle is needed");
+    return added_variance(generations, {own.data(), own.data() + own.shape(0)});
+  }
+};
+
+BoundFollowed followed(const BoundNetwork& network, const Array2<uint16_t>& cells,
+                       const std::vector<std::pair<size_t, Array2<double>>>& likelihood, FollowHow how,
+                       const Array1<uint64_t>& numbers) {
+  const BoundEvidence evidence(network, cells, likelihood);
+  const size_t n = evidence.view.rows, n_columns = evidence.view.n_columns, n_cells = evidence.view.n_cells;
+  require(how.limit >= 1 && how.limit < UINT32_MAX / 2, "limit: at least one particle is needed");
+  require(numbers.shape(0) == n, "numbers: one for every row is needed");
+  how.number = numbers.data();
+  const CancelFlag never(false);
+  Followed found;
+  {
+    nb::gil_scoped_release released;
+    found = follow(network.view, evidence.view, how, interrupt_for(never));
+  }
+  const size_t kept = found.weight.size();
+  return {give(std::move(found.log_marginal)),
+          give(std::move(found.variance)),
+          give(std::move(found.unexpected)),
+          give(std::move(found.log_marginal_there)),
+          give(std::move(found.error)),
+          give(std::move(found.marginal_error)),
+          give<New2<double>>(std::move(found.shares), {n, n_cells}),
+          give<New2<double>>(std::move(found.expected), {n, n_cells}),
+          give<decltype(BoundFollowed::draws)>(std::move(found.draws), {n, how.n_draws, n_columns}),
+          give(std::move(found.weight)),
+          give<New2<uint16_t>>(std::move(found.states), {kept, n_columns}),
+          std::move(found.generations)};
+}
+
 // Keeps the arrays that it looks at.
 class Entropies {
  public:
@@ -591,6 +747,43 @@ NB_MODULE(_core, m) {
   nb::class_<BoundCounts>(m, "Counts")
       .def(nb::init<size_t, Array2<uint64_t>, Array1<uint16_t>, Array1<uint16_t>>(), "position"_a,
            "masks"_a.noconvert(), "which"_a.noconvert(), "at_least"_a.noconvert());
+  nb::class_<BoundNetwork>(m, "Network")
+      .def(nb::init<Array2<int32_t>, Array1<int32_t>, Array2<int32_t>, Array1<int32_t>, Array1<int32_t>,
+                    BoundNetwork::TreesList, BoundNetwork::CountsList>(),
+           "sizes"_a, "cut"_a, "children"_a, "ones_low"_a, "ones_high"_a, "trees"_a, "counts"_a);
+  nb::class_<FollowHow>(m, "FollowHow")
+      .def(nb::init<>())
+      .def_rw("limit", &FollowHow::limit)
+      .def_rw("islands", &FollowHow::islands)
+      .def_rw("seed", &FollowHow::seed)
+      .def_rw("n_draws", &FollowHow::n_draws)
+      .def_rw("keep", &FollowHow::keep)
+      .def_rw("unexpected_particles", &FollowHow::unexpected_particles)
+      .def_rw("unexpected", &FollowHow::unexpected);
+  nb::class_<BoundFollowed>(m, "Followed")
+      .def_prop_ro(
+          "log_marginal", [](const BoundFollowed& own) { return own.log_marginal; }, kShared)
+      .def_prop_ro(
+          "variance", [](const BoundFollowed& own) { return own.variance; }, kShared)
+      .def_prop_ro(
+          "unexpected", [](const BoundFollowed& own) { return own.unexpected; }, kShared)
+      .def_prop_ro(
+          "log_marginal_there", [](const BoundFollowed& own) { return own.log_marginal_there; }, kShared)
+      .def_prop_ro(
+          "error", [](const BoundFollowed& own) { return own.error; }, kShared)
+      .def_prop_ro(
+          "marginal_error", [](const BoundFollowed& own) { return own.marginal_error; }, kShared)
+      .def_prop_ro(
+          "shares", [](const BoundFollowed& own) { return own.shares; }, kShared)
+      .def_prop_ro(
+          "expected", [](const BoundFollowed& own) { return own.expected; }, kShared)
+      .def_prop_ro(
+          "draws", [](const BoundFollowed& own) { return own.draws; }, kShared)
+      .def_prop_ro(
+          "weight", [](const BoundFollowed& own) { return own.weight; }, kShared)
+      .def_prop_ro(
+          "states", [](const BoundFollowed& own) { return own.states; }, kShared)
+      .def("variance_of", &BoundFollowed::variance_of, "weight"_a);
   nb::class_<Entropies>(m, "ConditionalEntropies")
       .def(nb::init<Array2<uint64_t>, size_t, Array2<uint64_t>, size_t, uint64_t>(), "train"_a, "n_train"_a, "valid"_a,
            "n_valid"_a, "seed"_a)
@@ -616,5 +809,6 @@ NB_MODULE(_core, m) {
         "cells"_a, "rows"_a, "index"_a);
   m.def("log_likelihoods", &log_likelihoods_of, "log_odds"_a, "target"_a);
   m.def("probabilities", &probabilities_of, "log_odds"_a);
+  m.def("follow", &followed, "network"_a, "cells"_a, "likelihood"_a, "how"_a, "numbers"_a);
   m.def("histogram", &histogram_of, "rows"_a, "index"_a, "digits"_a, "n_columns"_a = nb::none());
 }

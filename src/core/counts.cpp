@@ -3,7 +3,6 @@
 #include <cstring>
 
 namespace lbarn {
-namespace {
 
 uint16_t ones_of(uint64_t word) {
   word -= word >> 1 & 0x5555555555555555u;
@@ -11,6 +10,8 @@ uint16_t ones_of(uint64_t word) {
   word = (word + (word >> 4)) & 0x0F0F0F0F0F0F0F0Fu;
   return static_cast<uint16_t>(word * 0x0101010101010101u >> 56);
 }
+
+namespace {
 
 void count_row(const uint8_t* row, const CountsView& counts, uint16_t* out) {
   for (size_t m = 0; m < counts.n_masks; ++m) {

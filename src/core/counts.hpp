@@ -24,6 +24,9 @@ struct CountsView {
   std::vector<uint16_t> counted(size_t mask) const;
 };
 
+// The ones of a word.
+uint16_t ones_of(uint64_t word);
+
 // The counts of rows index[0..count), n_masks for every row.
 void count_ones(const Rows& rows, const int32_t* index, size_t count, const CountsView& counts, uint16_t* out);
 

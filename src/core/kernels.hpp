@@ -218,6 +218,10 @@ struct Kernels {
   // looked at. Columns may have any number of words here.
   void (*add_trees)(const Columns& columns, const TreesView& trees, int32_t* log_odds);
 
+  // P(0) and P(1), to the last digits that log-likelihoods have; 0 where it is below e^-707. `count` is a multiple
+  // of 64.
+  void (*chances)(const int32_t* log_odds, size_t count, double* zero, double* one);
+
   // Transposes the four 64 x 64 bit matrices, in place.
   void (*transpose_block)(BitBlock& block);
 };

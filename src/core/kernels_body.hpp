@@ -654,6 +654,54 @@ LBARN_TARGET void add_trees(const Columns& columns, const TreesView& trees, int3
   if (w < words) add_to_words<1>(columns.data + w, columns.words, trees, masks.data(), log_odds + 64 * w);
 }
 
+// exp(x) for x <= 0: 2^k exp(r) with |r| <= ln(2) / 2, by its series. 0 below -707.
+LBARN_TARGET LBARN_INLINE double exp_of(double x) {
+  constexpr double kShift = 6755399441055744.0;  // 1.5 * 2^52: what is added to it is rounded, and in its lowest bits
+  const double clipped = x < -707.0 ? -707.0 : x;
+  const double shifted = clipped * 1.4426950408889634 + kShift;
+  const double k = shifted - kShift;
+  const double r = (clipped - k * 0.693147180369123816490) - k * 1.90821492927058770002e-10;
+  double p = 1.0 / 479001600.0;
+  p = p * r + 1.0 / 39916800.0;
+  p = p * r + 1.0 / 3628800.0;
+  p = p * r + 1.0 / 362880.0;
+  p = p * r + 1.0 / 40320.0;
+  p = p * r + 1.0 / 5040.0;
+  p = p * r + 1.0 / 720.0;
+  p = p * r + 1.0 / 120.0;
+  p = p * r + 1.0 / 24.0;
+  p = p * r + 1.0 / 6.0;
+  p = p * r + 0.5;
+  p = p * r + 1.0;
+  p = p * r + 1.0;
+  uint64_t bits;
+  std::memcpy(&bits, &shifted, sizeof bits);
+  bits = (bits + 1023) << 52;
+  double scale;
+  std::memcpy(&scale, &bits, sizeof scale);
+  return x < -707.0 ? 0.0 : p * scale;
+}
+
+LBARN_TARGET void chances(const int32_t* log_odds, size_t count, double* zero, double* one) {
+  for (size_t base = 0; base < count; base += 64) {
+    alignas(64) double likely[64], unlikely[64];
+    alignas(64) int32_t rest[64];
+    for (size_t r = 0; r < 64; ++r)
+      rest[r] = static_cast<int32_t>(softplus(log_odds[base + r]).log1p_exp * kUnits + 0.5f);
+    for (size_t r = 0; r < 64; ++r) {
+      const double odds = static_cast<double>(log_odds[base + r]) * kLogOddsUnit;
+      const double log_likely = static_cast<double>(rest[r]) * -kUnit;
+      likely[r] = exp_of(log_likely);
+      unlikely[r] = exp_of(log_likely - (odds < 0.0 ? -odds : odds));
+    }
+    for (size_t r = 0; r < 64; ++r) {
+      const bool is_zero = log_odds[base + r] < 0;
+      zero[base + r] = is_zero ? likely[r] : unlikely[r];
+      one[base + r] = is_zero ? unlikely[r] : likely[r];
+    }
+  }
+}
+
 // Swaps, in every pair of rows kStep apart, the bits of the first that are outside `keep` with those of the second
 // that are inside.
 template <size_t kStep>
@@ -680,10 +728,10 @@ LBARN_TARGET void transpose_block(BitBlock& block) {
 }
 
 constexpr Kernels kKernels = {
-    Isa::kName,          histogram,     interleave_rows, histogram_of_all, best_split,    add_cells<uint16_t>,
-    add_cells<uint32_t>, sum_cells,     divide_cells,    subtract_cells,   score_few,     split_mask,
-    list_rows,           assign_leaves, sum_leaves,      advance,          advance_score, quantise,
-    quantise_counted,    draw_features, add_trees,       transpose_block};
+    Isa::kName,          histogram,     interleave_rows, histogram_of_all, best_split,     add_cells<uint16_t>,
+    add_cells<uint32_t>, sum_cells,     divide_cells,    subtract_cells,   score_few,      split_mask,
+    list_rows,           assign_leaves, sum_leaves,      advance,          advance_score,  quantise,
+    quantise_counted,    draw_features, add_trees,       chances,          transpose_block};
 
 }  // namespace
 }  // namespace lbarn

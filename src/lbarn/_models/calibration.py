@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lbarn._models.density import Density
+from lbarn._network.conditioning import Effort
 from lbarn._network.mixture import Mixture
 from lbarn._network.network import Distribution, Given, Network
 from lbarn._tables.table import read_like
@@ -22,7 +23,7 @@ Bits = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 THRESHOLDS = (1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0)
-_PARTICLES = 200  # to draw what is missing before a cell
+_EFFORT = Effort(200)  # to draw what is missing before a cell
 
 
 class Calibration(NamedTuple):
@@ -79,7 +80,7 @@ def completed(
     rows = np.flatnonzero(missing.any(axis=1))
     if len(rows):
         chunk = (0, Given(values[rows], missing[rows]))
-        ((_, answer),) = distribution.condition([chunk], random, n_particles=_PARTICLES, n_jobs=n_jobs)
+        ((_, answer),) = distribution.condition([chunk], random, effort=_EFFORT, n_jobs=n_jobs)
         drawn[rows] = answer.draws[0] == 1
         likelier[rows] = answer.probability >= 0.5
     return drawn, likelier

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ from lbarn._engine.codetree import Cells
 from lbarn._models import tablecodec
 from lbarn._models.given import Evidence, merged
 from lbarn._models.predicted import ConditionalDistribution
-from lbarn._network.conditioning import Answer
+from lbarn._network.conditioning import Answer, Effort
 from lbarn._network.mixture import Mixture
 from lbarn._network.network import Distribution, Given, Network
 from lbarn._tables.codebook import Codebook
@@ -173,7 +173,8 @@ class Density(RowModel):
         n_samples: int = 1,
         *,
         given: Any = None,
-        n_particles: int = 1000,
+        n_particles: int = 2000,
+        tolerance: float = 0.002,
         return_diagnostics: bool = False,
         random_state: Any = None,
     ) -> Any:
@@ -187,8 +188,7 @@ class Density(RowModel):
             What is fixed, in any pattern. In a dict, a column has a value, a list of them (for as many rows), a ``slice`` (a range,
             both ends included) or a set of values. Draws are exact if columns with values are a prefix of the order, or if
             few values are possible (4,096 completions); otherwise by sequential Monte Carlo, as ``impute``.
-        n_particles : int, default=1000
-            Particles per row of ``given``, for the Monte Carlo.
+        n_particles, tolerance : as for ``impute``
         return_diagnostics : bool, default=False
             Also return, per row of ``given``, the method and the effective sample size, as ``impute`` does.
         random_state : int, RandomState instance or None
@@ -199,7 +199,8 @@ class Density(RowModel):
         diagnostics : dict of arrays "method" and "effective_sample_size", if asked for
         """
         check_is_fitted(self)
-        check_counts(n_samples=n_samples, n_particles=n_particles)
+        check_counts(n_samples=n_samples)
+        effort = effort_of(n_particles, tolerance)
         random, n = check_random_state(random_state), int(n_samples)
         if given is None:
             rows = self.distribution.draw(n, random, self.n_jobs)
@@ -208,7 +209,7 @@ class Density(RowModel):
         else:
             evidence = Evidence.read(given, self.table_format_, self.codebook_, self.binarize)
             rows, method, effective = self.distribution.draw_given(
-                evidence.given(present=False), n, random, n_particles=n_particles, n_jobs=self.n_jobs
+                evidence.given(present=False), n, random, effort=effort, n_jobs=self.n_jobs
             )
             if self.codebook_.is_binary:
                 X = self._decoded(rows, random)
@@ -265,7 +266,8 @@ class Density(RowModel):
         *,
         output: str = "sample",
         n_draws: int = 1,
-        n_particles: int = 1000,
+        n_particles: int = 2000,
+        tolerance: float = 0.002,
         return_diagnostics: bool = False,
         random_state: Any = None,
     ) -> Any:
@@ -285,8 +287,11 @@ class Density(RowModel):
         n_draws : int, default=1
             More than one gives an array (n_draws, n, D), or a list of tables if the model is not of bits alone; with
             ``output="sample"`` only.
-        n_particles : int, default=1000
-            Particles per row of the Monte Carlo.
+        n_particles : int, default=2000
+            Particles per row of the Monte Carlo, at most.
+        tolerance : float, default=0.002
+            A row gets more and more particles, from 256 (or ``n_draws``) on, until the probabilities of its unknown values are estimated
+            to be off by no more than that (root mean square). 0 takes ``n_particles`` at once.
         return_diagnostics : bool, default=False
             Also return, per row, the method ("complete", "enumeration", "prefix" or "monte-carlo") and the effective
             sample size: how many independent draws the answer is worth (infinite if exact).
@@ -298,8 +303,11 @@ class Density(RowModel):
         diagnostics : dict of arrays "method" and "effective_sample_size", if asked for
         """
         if not self._is_binary():
-            return self._impute_table(X, output, n_draws, n_particles, return_diagnostics, random_state)
-        return self._condition(X, 0.0, output, n_draws, n_particles, return_diagnostics, random_state)
+            return self._impute_table(
+                X, output, n_draws, effort_of(n_particles, tolerance), return_diagnostics, random_state
+            )
+        effort = effort_of(n_particles, tolerance)
+        return self._condition(X, 0.0, output, n_draws, effort, return_diagnostics, random_state)
 
     def _is_binary(self) -> bool:
         check_is_fitted(self)
@@ -312,13 +320,15 @@ class Density(RowModel):
         flip: float,
         output: str = "mode",
         n_draws: int = 1,
-        n_particles: int = 1000,
+        n_particles: int = 2000,
+        tolerance: float = 0.03,
         return_diagnostics: bool = False,
         random_state: Any = None,
     ) -> Any:
         """What the rows were before every value was flipped with probability ``flip`` (0 to below 0.5).
 
-        The other parameters are those of ``impute``; missing values are filled too. For tables of bits alone.
+        The other parameters are those of ``impute``; missing values are filled too. The ``tolerance`` is wider: noise leaves much
+        uncertain, and no more can be had from particles for little. For tables of bits alone.
         """
         if not self._is_binary():
             kinds = sorted({code.kind for code in self.codebook_.codes} - {"binary"})
@@ -327,25 +337,40 @@ class Density(RowModel):
             )
         if not isinstance(flip, Real) or not 0 <= float(flip) < 0.5:
             raise ValueError(f"flip must be a probability of at least 0 and below 0.5; got {flip!r}")
-        return self._condition(X, float(flip), output, n_draws, n_particles, return_diagnostics, random_state)
+        effort = effort_of(n_particles, tolerance)
+        return self._condition(X, float(flip), output, n_draws, effort, return_diagnostics, random_state)
 
-    def log_marginal(self, X: Any, *, n_particles: int = 1000, random_state: Any = None) -> Floats:
+    def log_marginal(
+        self,
+        X: Any,
+        *,
+        n_particles: int = 2000,
+        tolerance: float = 0.01,
+        random_state: Any = None,
+    ) -> Floats:
         """log p of the observed values of every row, in nats: exact, or an estimate, as ``impute`` is.
 
-        An empty cell is unknown, and taken to be there: the result is that of all rows with some value in it together.
+        An empty cell is unknown, and taken to be there: the result is that of all rows with some value in it together. Here
+        the ``tolerance`` is that of the result, in nats.
         """
-        check_counts(n_particles=n_particles)
+        effort = effort_of(n_particles, tolerance, "marginal")
         evidence = self._evidence(X)
         answers = self.distribution.condition(
             evidence.given(present=True).chunks(_ROWS),
             check_random_state(random_state),
-            n_particles=n_particles,
+            effort=effort,
             n_jobs=self.n_jobs,
         )
         return np.concatenate([answer.log_marginal for _, answer in answers]) + evidence.inside
 
     def conditional(
-        self, X: Any, column: Any, *, n_particles: int = 1000, random_state: Any = 0
+        self,
+        X: Any,
+        column: Any,
+        *,
+        n_particles: int = 2000,
+        tolerance: float = 0.002,
+        random_state: Any = 0,
     ) -> ConditionalDistribution:
         """The distribution of one column given the others of each row, whatever the column itself holds there.
 
@@ -356,7 +381,7 @@ class Density(RowModel):
         ----------
         X : table; the column itself may be absent
         column : its name, or its number
-        n_particles, random_state : for the Monte Carlo, if other values are unknown
+        n_particles, tolerance, random_state : for the Monte Carlo, if other values are unknown, as for ``impute``
 
         Examples
         --------
@@ -370,7 +395,7 @@ class Density(RowModel):
         [4.0, 6.0]
         """
         check_is_fitted(self)
-        check_counts(n_particles=n_particles)
+        effort = effort_of(n_particles, tolerance)
         number, j = self._column_number(column)
         optional = {**self.codebook_.left_out, number: "asked for"}
         table = read_like(X, self.table_format_, self.n_features_in_, binarize=self.binarize, optional=optional)
@@ -387,7 +412,7 @@ class Density(RowModel):
             unknown[:, j] = True
             given = Given(chunk.cells, unknown, {}, True)
             for _, answer in self.distribution.condition(
-                given.chunks(_ROWS), random, n_particles=n_particles, n_jobs=self.n_jobs
+                given.chunks(_ROWS), random, effort=effort, n_jobs=self.n_jobs
             ):
                 parts.append(_cells(answer, j, code))
                 effective.append(answer.effective)
@@ -424,14 +449,14 @@ class Density(RowModel):
         return Evidence.of_table(table)
 
     def _impute_table(
-        self, X: Any, output: str, n_draws: int, n_particles: int, return_diagnostics: bool, random_state: Any
+        self, X: Any, output: str, n_draws: int, effort: Effort, return_diagnostics: bool, random_state: Any
     ) -> Any:
         outputs = ("sample", "mode", "mean", "median", "probability")
         if output not in outputs:
             raise ValueError(f"output must be one of {', '.join(map(repr, outputs))}; got {output!r}")
         table = self._ready(X)
         evidence = Evidence.of_table(table)
-        _check_draws(n_draws, n_particles, output)
+        _check_draws(n_draws, output)
         random = check_random_state(random_state)
         answers = [
             answer
@@ -439,7 +464,7 @@ class Density(RowModel):
                 evidence.given(present=True).chunks(_ROWS),
                 random,
                 n_draws=n_draws,
-                n_particles=n_particles,
+                effort=effort,
                 n_jobs=self.n_jobs,
             )
         ]
@@ -474,14 +499,14 @@ class Density(RowModel):
         flip: float,
         output: str,
         n_draws: int,
-        n_particles: int,
+        effort: Effort,
         return_diagnostics: bool,
         random_state: Any,
     ) -> Any:
         table = self._ready(X).table
         if output not in ("sample", "mode", "mean", "median", "probability"):
             raise ValueError(f"output must be 'sample', 'mode', 'mean', 'median' or 'probability'; got {output!r}")
-        _check_draws(n_draws, n_particles, output)
+        _check_draws(n_draws, output)
         chances = output in ("probability", "mean")
         result = np.empty((n_draws, table.n_rows, table.n_columns), float if chances else np.uint8)
         method, effective = np.empty(table.n_rows, "U11"), np.empty(table.n_rows)
@@ -489,7 +514,7 @@ class Density(RowModel):
             ((start, Given.flipped(values, missing, flip)) for start, values, missing in table.chunks()),
             check_random_state(random_state),
             n_draws=n_draws,
-            n_particles=n_particles,
+            effort=effort,
             n_jobs=self.n_jobs,
         )
         for start, answer in answers:
@@ -519,10 +544,18 @@ def _cells(answer: Answer, j: int, code: ColumnCode) -> Floats:
     return np.stack([1.0 - ones, ones], axis=1)
 
 
-def _check_draws(n_draws: int, n_particles: int, output: str) -> None:
-    check_counts(n_draws=n_draws, n_particles=n_particles)
+def _check_draws(n_draws: int, output: str) -> None:
+    check_counts(n_draws=n_draws)
     if n_draws != 1 and output != "sample":
         raise ValueError(f"n_draws={n_draws} goes with output='sample' only; there is one {output} per value")
+
+
+def effort_of(n_particles: int, tolerance: float, asked: Literal["cells", "marginal"] = "cells") -> Effort:
+    """How much is done for a row, or an error that names what is wrong."""
+    check_counts(n_particles=n_particles)
+    if not isinstance(tolerance, Real) or not float(tolerance) >= 0:
+        raise ValueError(f"tolerance must be a number of at least 0; got {tolerance!r}")
+    return Effort(int(n_particles), float(tolerance), asked)
 
 
 def check_counts(**counts: object) -> None:

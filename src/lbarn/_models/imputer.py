@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import narwhals as nw
@@ -32,8 +32,10 @@ class LBARNImputer(OneToOneFeatureMixin, TransformerMixin, MetaEstimatorMixin, B
         What to fill in: each value's most probable one, a draw from the conditional distribution of all the missing values
         of a row, the mean or median of numbers (and otherwise the most probable value), or the probability of a 1, which
         only tables of bits have.
-    n_particles : int, default=1000
-        Particles per row if more than 12 bits are missing.
+    n_particles : int, default=2000
+        Particles per row, at most, if more than 12 bits are missing.
+    tolerance : float, default=0.002
+        Estimated error of a row's probabilities up to which particles are added.
 
     Attributes
     ----------
@@ -63,14 +65,21 @@ class LBARNImputer(OneToOneFeatureMixin, TransformerMixin, MetaEstimatorMixin, B
         "estimator": [Density, None],
         "output": [StrOptions({"mode", "sample", "mean", "median", "probability"})],
         "n_particles": [Interval(Integral, 1, None, closed="left")],
+        "tolerance": [Interval(Real, 0, None, closed="left")],
     }
 
     def __init__(
-        self, estimator: LBARN | LBARNEnsemble | None = None, *, output: str = "mode", n_particles: int = 1000
+        self,
+        estimator: LBARN | LBARNEnsemble | None = None,
+        *,
+        output: str = "mode",
+        n_particles: int = 2000,
+        tolerance: float = 0.002,
     ) -> None:
         self.estimator = estimator
         self.output = output
         self.n_particles = n_particles
+        self.tolerance = tolerance
 
     network_: LBARN | LBARNEnsemble
     n_features_in_: int
@@ -118,7 +127,11 @@ class LBARNImputer(OneToOneFeatureMixin, TransformerMixin, MetaEstimatorMixin, B
         """
         check_is_fitted(self, "network_")
         filled = self.network_.impute(
-            X, output=self.output, n_particles=self.n_particles, random_state=self.network_.seed_
+            X,
+            output=self.output,
+            n_particles=self.n_particles,
+            tolerance=self.tolerance,
+            random_state=self.network_.seed_,
         )
         if isinstance(filled, dict):
             return self._with_probabilities(X, filled)

@@ -17,7 +17,7 @@ from lbarn._engine.trees import UNIT, log_likelihoods
 from lbarn._network.evidence import Cause, Evidence, agreeing
 from lbarn._network.lookahead import UNSET, likely_causes
 from lbarn._network.nodes import NodeTrees
-from lbarn._network.particles import Cloud, Logarithmic, follow
+from lbarn._network.particles import Cloud
 
 __all__ = ["MAX_DEPTH", "strata_of"]
 
@@ -33,16 +33,16 @@ def strata_of(
     network: NodeTrees, evidence: Evidence, cloud: Cloud, limit: int, rng: np.random.Generator, depth: int
 ) -> list[Cloud]:
     """The cloud of one row, and clouds of their own for completions that it has too few of."""
-    if cloud.unexpected[0] < 0:
+    if cloud.unexpected < 0:
         return [cloud]
     causes, missing = _causes(network, evidence, cloud, limit, rng, _MAX_CAUSES if depth else 0)
-    cloud = replace(cloud, unexplained=np.array([missing]))
+    cloud = replace(cloud, unexplained=missing)
     if not causes:
         return [cloud]
     strata = [cloud.without(causes)]
     for i, cause in enumerate(causes):
-        seen = evidence.given([cause])
-        own = follow(network, seen, limit, rng, Logarithmic)
+        seen = evidence.given(cause)
+        own = Cloud.of(network, seen, limit, seed=int(rng.integers(2**63)))
         strata += [part.without(causes[:i]) for part in strata_of(network, seen, own, limit, rng, depth - 1)]
     return strata
 
@@ -54,18 +54,18 @@ def _causes(
 
     Up to ``most`` sets of cells, and how far the cloud is from the right weight of the next one, relative to all of it.
     """
-    k = int(cloud.unexpected[0])
-    found = _likely_causes(network, evidence, cloud, k)
+    found = _likely_causes(network, evidence, cloud, cloud.unexpected)
     if not found:
         return [], 0.0
-    upto = evidence.upto(k + 1)
-    tried = follow(network.upto(k + 1), upto.given(found), max(1, limit // _TRIAL), rng, Logarithmic)
-    weight = np.exp(np.minimum(tried.log_marginal - cloud.log_marginal_there, 300.0))
+    upto = evidence.upto(cloud.unexpected + 1)
+    few = max(1, limit // _TRIAL)
+    tried = [Cloud.of(network, upto.given(cause), few, seed=int(rng.integers(2**63))) for cause in found]
+    weight = np.exp([min(own.log_marginal - cloud.log_marginal_there, 300.0) for own in tried])
     taken: list[Cause] = []
     while True:
         other = ~agreeing(cloud.states, taken)
-        there = [cloud.share(agreeing(cloud.states, [cause]) & other)[0] for cause in found]
-        missing = np.abs(weight * tried.share(~agreeing(tried.states, taken)) - there)
+        there = [cloud.share(agreeing(cloud.states, [cause]) & other) for cause in found]
+        missing = np.abs(weight * [own.share(~agreeing(own.states, taken)) for own in tried] - there)
         best = int(missing.argmax())
         if missing[best] < _MATERIAL or len(taken) == most:
             return taken, float(missing[best])
@@ -100,14 +100,14 @@ def _least_expected(network: NodeTrees, cloud: Cloud, k: int, likelihood: Floats
     ahead = tree.subtree_max(likelihood)
     if tree.n_nodes == 1:
         return 0, bool(likelihood[1] > likelihood[0])
-    earlier = network.upto(k).layout
-    rows = earlier.pack(cloud.states[0, :, :k])
+    earlier = Layout(network.layout.columns[:k])
+    rows = earlier.pack(cloud.states[:, :k])
     node, least, found = 0, np.inf, (0, True)
     while node >= 0:
         bit = bool(ahead[tree.slots[node, 1]] > ahead[tree.slots[node, 0]])
         odds = network.at(k, node).log_odds_at(rows.rows, np.arange(rows.n_rows, dtype=np.int32))
         words = np.full(_core.column_words(rows.n_rows), ~np.uint64(0) if bit else np.uint64(0))
-        expected = float(cloud.weight[0] @ (UNIT * log_likelihoods(odds, words)))
+        expected = float(cloud.weight @ (UNIT * log_likelihoods(odds, words)))
         if expected < least:
             least, found = expected, (node, bit)
         node = int(tree.children[node, int(bit)])

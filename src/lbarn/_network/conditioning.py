@@ -1,41 +1,70 @@
 """A network given evidence: what the unknown bits of a row may be, and how likely what was seen is.
 
 Particles (``particles``) are different beginnings of a row. At a bit that is not known every particle becomes two, so nothing is
-left to chance as long as there is room for all: up to 4,096 completions are enumerated. Beyond that a row keeps ``n_particles`` of
-them (``thinning``), which leaves the total weight as it was: where nothing is seen after the certain prefix of a row, its draws are
-exact.
+left to chance as long as there is room for all: up to 4,096 completions are enumerated. Beyond that a row keeps some of them, which
+leaves the total weight as it was: where nothing is seen after the certain prefix of a row, its draws are exact. How many are
+kept is doubled until the answers hardly change (``Effort``).
 
-Two sorts of rows need more. If what is seen is so unlikely that weights leave the range of doubles, the row is done again
-with their logarithms. And if, after a thinning, something is seen that no particle expected, completions that would make it likely
-are followed by particles of their own (``causes``).
+If, after a thinning, something is seen that no particle expected, completions that would make it likely are followed by particles
+of their own (``causes``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from lbarn._engine.bits import row_bytes
 from lbarn._engine.codetree import UNKNOWN, Cells
 from lbarn._network.causes import MAX_DEPTH, strata_of
 from lbarn._network.evidence import Evidence
 from lbarn._network.nodes import NodeTrees
-from lbarn._network.particles import Cloud, Logarithmic, Plain, follow, shares_of_cells
+from lbarn._network.particles import Cloud, Followed, follow
 
-__all__ = ["MAX_ENUMERATED", "Answer", "condition"]
+__all__ = ["MAX_ENUMERATED", "Answer", "Effort", "condition"]
 
 MAX_ENUMERATED = 12  # unknown bits: that many doublings of the number of completions
+_START = 256  # particles, before any doubling
+_FEW = 64  # particles that do not part, for two halves would be worse
+_DOUBLINGS = 1.5  # of the particles, to halve the error
+_MOST_DOUBLINGS = 3  # at a time
 _PSEUDOCOUNT = 0.5  # draws that a probability is drawn back by to what was expected before the later evidence
 _BLOCK_PARTICLES = 32_768  # looked at together
 _BLOCK_VALUES = 8_000_000  # particles x columns whose descent is kept
+_BLOCKS_PER_JOB = 2
 _TOLD = 4.0  # variance of an answer that warns of itself: looking ahead, dear as it is, seldom makes it much better
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is done for a row that is not enumerated: up to ``n_particles``, more and more until the error is small.
+
+    The error is the root mean square over the row's unknown cells, or that of the log-likelihood of what was seen. It is told by
+    how far two halves of the particles are apart. Without a tolerance all particles are taken at once, in one.
+    """
+
+    n_particles: int
+    tolerance: float = 0.0
+    asked: Literal["cells", "marginal"] = "cells"
+
+    def first(self, n_draws: int) -> int:
+        """As many particles to begin with: no fewer than draws, or too many of these would be the same."""
+        return min(max(_START, n_draws), self.n_particles) if self.tolerance > 0 else self.n_particles
+
+    def more(self, limit: int, error: Floats) -> NDArray[np.intp]:
+        """After ``limit`` particles, how many are needed by rows with these errors; 0 where it is enough."""
+        if limit >= self.n_particles:
+            return np.zeros(len(error), np.intp)
+        excess = np.maximum(error / self.tolerance, 1.0)
+        doublings = np.clip(np.ceil(_DOUBLINGS * np.log2(excess)), 1, _MOST_DOUBLINGS)
+        return np.where(excess > 1, np.minimum(limit * 2.0**doublings, self.n_particles), 0).astype(np.intp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,14 +84,30 @@ class Answer:
     cells: dict[int, Floats] = field(default_factory=dict)
 
     @classmethod
-    def empty(cls, evidence: Evidence, n_draws: int) -> Answer:
+    def empty(cls, evidence: Evidence, method: NDArray[np.str_], n_draws: int) -> Answer:
         n, D = evidence.cells.shape
         layout = evidence.layout
         draws = np.empty((n_draws, n, D), np.uint8 if layout.is_binary else np.uint16)
         cells = {
             k: np.zeros((n, layout.columns[k].n_cells)) for k in evidence.likelihood if layout.columns[k].n_cells != 2
         }
-        return cls(np.full((n, D), np.nan), draws, np.empty(n), np.empty(n, "U11"), np.empty(n), cells)
+        return cls(np.full((n, D), np.nan), draws, np.empty(n), method, np.empty(n), cells)
+
+    @classmethod
+    def of(cls, found: Followed, evidence: Evidence, method: NDArray[np.str_]) -> Answer:
+        """What particles say."""
+        columns = evidence.layout.columns
+        binary = np.array([column.n_cells == 2 for column in columns])
+        probability = np.where(binary & (evidence.cells != UNKNOWN), evidence.cells == 1, np.nan)
+        order = sorted(evidence.likelihood)
+        ends = np.cumsum([0, *(columns[k].n_cells for k in order)])
+        bits = [(k, end + 1) for k, end in zip(order, ends) if binary[k]]
+        if bits:
+            at, ones = map(list, zip(*bits))
+            probability[:, at] = np.where(evidence.unknown[:, at], found.shares[:, ones], probability[:, at])
+        cells = {k: found.shares[:, ends[i] : ends[i + 1]] for i, k in enumerate(order) if not binary[k]}
+        draws = found.draws.transpose(1, 0, 2)
+        return cls(probability, draws, found.log_marginal, method, _effective(found.variance), cells)
 
     def put(self, rows: NDArray[np.intp], part: Answer) -> None:
         self.probability[rows], self.log_marginal[rows] = part.probability, part.log_marginal
@@ -83,12 +128,13 @@ def condition(
     evidence: Evidence,
     *,
     n_draws: int,
-    n_particles: int,
-    seed: int | tuple[int, ...],
-    n_jobs: int | None,
+    effort: Effort,
+    seed: int,
+    first_row: int = 0,
+    n_jobs: int | None = None,
     max_enumerated: float = MAX_ENUMERATED,
 ) -> Answer:
-    """Condition the network on every row of ``evidence``.
+    """Condition the network on every row of ``evidence``, whose numbers start at ``first_row``.
 
     ``max_enumerated=-1`` forces Monte Carlo.
     """
@@ -98,100 +144,98 @@ def condition(
     count = np.ceil(doublings - 1e-9).astype(np.int64)
     first = np.where(unknown.any(axis=1), unknown.argmax(axis=1), D)  # the certain prefix ends there
     free_suffix = ~(evidence.informative & (np.arange(D) >= first[:, None])).any(axis=1)  # nothing was seen of the rest
-
-    jobs: list[tuple[NDArray[np.intp], int, str]] = []  # rows, most particles per row, method
-    row_size = max(D, row_bytes(network.layout.n_bits))
-
-    def split(rows: NDArray[np.intp], limit: int, method: str) -> None:
-        rows = rows[np.argsort(first[rows], kind="stable")]  # a block branches as soon as one of its rows does
-        step = max(1, min(_BLOCK_PARTICLES, _BLOCK_VALUES // row_size) // limit)
-        jobs.extend((rows[i : i + step], limit, method) for i in range(0, len(rows), step))
-
     enumerated = doublings <= max_enumerated + 1e-9
+    by_chance = np.where(free_suffix, "prefix", "monte-carlo")
+    method = np.where(enumerated, np.where(count > 0, "enumeration", "complete"), by_chance)
+    answer = Answer.empty(evidence, method, n_draws)
+    block = _Block(network, evidence, method, n_draws, seed, first_row)
     for m in np.unique(count[enumerated]):
-        split(np.flatnonzero(enumerated & (count == m)), 1 << int(m), "enumeration" if m else "complete")
-    split(np.flatnonzero(~enumerated & free_suffix), n_particles, "prefix")
-    split(np.flatnonzero(~enumerated & ~free_suffix), n_particles, "monte-carlo")
-
-    seeds = np.random.SeedSequence(seed).spawn(len(jobs))
-    parts = Parallel(n_jobs=n_jobs, require="sharedmem")(
-        delayed(_condition_block)(network, evidence.take(rows), limit, method, n_draws, np.random.default_rng(own))
-        for (rows, limit, method), own in zip(jobs, seeds)
-    )
-    answer = Answer.empty(evidence, n_draws)
-    for (rows, _, _), part in zip(jobs, parts):
-        answer.put(rows, part)
+        block.answer(np.flatnonzero(enumerated & (count == m)), 1 << int(m), answer, n_jobs)
+    todo = {effort.first(n_draws): np.flatnonzero(~enumerated)}
+    while todo:
+        limit = min(todo)
+        rows = todo.pop(limit)
+        error = block.answer(rows, limit, answer, n_jobs, effort)
+        more = effort.more(limit, error)
+        for following in np.unique(more[more > 0]).tolist():
+            todo[following] = np.append(todo.get(following, rows[:0]), rows[more == following])
     return answer
 
 
-def _condition_block(
-    network: NodeTrees, evidence: Evidence, limit: int, method: str, n_draws: int, rng: np.random.Generator
+@dataclass(frozen=True)
+class _Block:
+    """Rows that are followed together."""
+
+    network: NodeTrees
+    evidence: Evidence
+    method: NDArray[np.str_]
+    n_draws: int
+    seed: int
+    first_row: int
+
+    def answer(
+        self, rows: NDArray[np.intp], limit: int, answer: Answer, n_jobs: int | None, effort: Effort | None = None
+    ) -> Floats:
+        """Put the answers of some rows into ``answer``, and return their errors. No row's depends on which others are with it."""
+        self.network.core  # noqa: B018 - made once, before threads share it
+        most = max(1, min(_BLOCK_PARTICLES, _BLOCK_VALUES // self.evidence.cells.shape[1]) // limit)
+        step = max(1, min(most, -(-len(rows) // (_BLOCKS_PER_JOB * effective_n_jobs(n_jobs)))))
+        blocks = [rows[i : i + step] for i in range(0, len(rows), step)]
+        parts = Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(self._of)(own, limit, effort) for own in blocks)
+        for own, (part, _) in zip(blocks, parts):
+            answer.put(own, part)
+        return np.concatenate([np.zeros(0), *(error for _, error in parts)])
+
+    def _of(self, rows: NDArray[np.intp], limit: int, effort: Effort | None) -> tuple[Answer, Floats]:
+        seen, numbers = self.evidence.take(rows), (self.first_row + rows).astype(np.uint64)
+        islands = effort is not None and effort.tolerance > 0 and limit > _FEW
+        found = follow(
+            self.network, seen, limit, seed=self.seed, numbers=numbers, n_draws=self.n_draws, islands=islands
+        )
+        answer = Answer.of(found, seen, self.method[rows])
+        marginal = effort is not None and effort.asked == "marginal"
+        error = found.marginal_error if marginal else found.error
+        for i in np.flatnonzero((found.unexpected >= 0) & (found.variance < _TOLD)).tolist():
+            number, row = int(numbers[i]), np.array([i])
+            rng = np.random.default_rng((self.seed, number))
+            cloud = Cloud.of(self.network, seen.take(row), limit, seed=self.seed, number=number)
+            strata = strata_of(self.network, seen.take(row), cloud, limit, rng, MAX_DEPTH)
+            if len(strata) > 1:
+                answer.put(row, _together(strata, seen.take(row), answer.method[row], self.n_draws, rng))
+            else:
+                answer.effective[i] = _effective(np.array(strata[0].variance))
+        return answer, error
+
+
+def _together(
+    strata: Sequence[Cloud], evidence: Evidence, method: NDArray[np.str_], n_draws: int, rng: np.random.Generator
 ) -> Answer:
-    """Up to ``limit`` particles per row, as many in every row of the block: those that are not needed have no weight."""
-    cloud = follow(network, evidence, limit, rng, Plain)
-    answer = _answer([cloud], evidence, method, n_draws, rng)
-    # All that follows is for the few rows that need it, and draws after the others have drawn.
-    clouds = [(np.arange(len(cloud.lost)), cloud)]
-    if cloud.lost.any():
-        lost = np.flatnonzero(cloud.lost)
-        seen = evidence.take(lost)
-        again = follow(network, seen, limit, rng, Logarithmic)
-        answer.put(lost, _answer([again], seen, method, n_draws, rng))
-        clouds.append((lost, again))
-    for rows, cloud in clouds:
-        for i in np.flatnonzero((cloud.unexpected >= 0) & ~cloud.lost):
-            own, seen = cloud.take(np.array([i])), evidence.take(rows[i : i + 1])
-            if own.variance[0] < _TOLD:
-                strata = strata_of(network, seen, own, limit, rng, MAX_DEPTH)
-                if len(strata) > 1:
-                    answer.put(rows[i : i + 1], _answer(strata, seen, method, n_draws, rng))
-                else:
-                    answer.effective[rows[i]] = _effective(strata[0].variance)[0]
-    return answer
-
-
-def _answer(strata: Sequence[Cloud], evidence: Evidence, method: str, n_draws: int, rng: np.random.Generator) -> Answer:
-    """What clouds say together that share out the completions of the same rows."""
-    each = np.stack([cloud.log_marginal for cloud in strata])
-    log_marginal = logsumexp(each, axis=0) if len(strata) > 1 else each[0]
-    shares = np.exp(each - log_marginal) if len(strata) > 1 else np.ones_like(each)
-    n = len(evidence.cells)
-    weight = np.concatenate([share[:, None] * cloud.weight for share, cloud in zip(shares, strata)], axis=1)
-    states = np.concatenate([cloud.states for cloud in strata], axis=1)
+    """What clouds say together that share out the completions of the same row."""
+    each = np.array([cloud.log_marginal for cloud in strata])
+    log_marginal = logsumexp(each)
+    shares = np.exp(each - log_marginal)
+    weight = np.concatenate([share * cloud.weight for share, cloud in zip(shares, strata)])
+    states = np.concatenate([cloud.states for cloud in strata])
     variance = sum(share**2 * cloud.variance for share, cloud in zip(shares, strata))
     # In the end the particles may agree on an early cell for want of numbers only, so a probability is drawn back to what
     # was expected of that cell: by so many draws out of as many as the particles are worth.
-    doubt = _PSEUDOCOUNT * variance[:, None]
+    doubt = _PSEUDOCOUNT * variance
     columns = evidence.layout.columns
     binary = np.array([column.n_cells == 2 for column in columns])
     probability = np.where(binary & (evidence.cells != UNKNOWN), evidence.cells == 1, np.nan)
     cells: dict[int, Floats] = {}
-
-    def expected(k: int) -> Floats:
-        return sum((share[:, None] * cloud.expected[k] for share, cloud in zip(shares, strata)), np.zeros(1))
-
-    open_bits = np.flatnonzero(binary & (evidence.cells == UNKNOWN).any(axis=0))
-    if len(open_bits):
-        bits = np.ascontiguousarray(states[:, :, open_bits])  # a sum must not depend on how arrays lie in memory
-        ones = np.einsum("np,npd->nd", weight, bits)
-        before = np.stack([expected(int(k))[:, 1] for k in open_bits], axis=1)
-        mixed = np.minimum((ones + doubt * before) / (1.0 + doubt), 1.0)
-        probability[:, open_bits] = np.where(evidence.unknown[:, open_bits], mixed, probability[:, open_bits])
-    for k in evidence.likelihood:
-        if not binary[k] and evidence.unknown[:, k].any():
-            found = (shares_of_cells(weight, states[:, :, k], columns[k].n_cells) + doubt * expected(k)) / (1.0 + doubt)
-            cells[k] = found
-    draws = states[np.arange(n)[:, None], _pick(rng, weight, n_draws)].transpose(1, 0, 2)
-    return Answer(probability, draws, log_marginal, np.full(n, method), _effective(variance), cells)
+    for k in np.flatnonzero(evidence.unknown[0]).tolist():
+        found = np.bincount(states[:, k], weight, columns[k].n_cells)
+        expected = sum(share * cloud.expected[k] for share, cloud in zip(shares, strata))
+        mixed = np.minimum((found + doubt * expected) / (1.0 + doubt), 1.0)
+        if binary[k]:
+            probability[0, k] = mixed[1]
+        else:
+            cells[k] = mixed[None]
+    draws = states[rng.choice(len(weight), n_draws, p=weight / weight.sum())][:, None]
+    return Answer(probability, draws, np.array([log_marginal]), method, _effective(np.array([variance])), cells)
 
 
 def _effective(variance: Floats) -> Floats:
     with np.errstate(divide="ignore", over="ignore"):
         return 1.0 / variance
-
-
-def _pick(rng: np.random.Generator, weight: Floats, n: int) -> NDArray[np.intp]:
-    """n indices per row, independently, with probabilities ``weight``: shape (rows, n)."""
-    edges = np.cumsum(weight, axis=1)
-    u = rng.random((len(weight), n)) * edges[:, -1:]
-    return np.array([np.searchsorted(edge, point, side="right") for edge, point in zip(edges, u)])

@@ -89,23 +89,20 @@ class Evidence:
             layout, self.cells[:, :n_columns], {k: own for k, own in self.likelihood.items() if k < n_columns}
         )
 
-    def given(self, causes: Sequence[Cause]) -> Evidence:
-        """One row of evidence, again for every cause, with cells outside the cause impossible."""
-        n = len(causes)
-        likelihood = {k: np.broadcast_to(own, (n, own.shape[-1])) for k, own in self.likelihood.items()}
-        for k in {k for cause in causes for k in cause}:
-            everywhere = np.ones(self.layout.columns[k].n_cells, np.bool_)
-            allowed = np.stack([cause.get(k, everywhere) for cause in causes])
+    def given(self, cause: Cause) -> Evidence:
+        """One row of evidence, with cells outside the cause impossible."""
+        likelihood = dict(self.likelihood)
+        for k, allowed in cause.items():
             likelihood[k] = np.where(allowed, likelihood[k], 0.0)
-        return replace(self, cells=np.repeat(self.cells, n, axis=0), likelihood=likelihood)
+        return replace(self, likelihood=likelihood)
 
 
 def agreeing(states: Cells, causes: Sequence[Cause]) -> NDArray[np.bool_]:
-    """Which particles agree with any of the causes, (n, particles)."""
-    agree = np.zeros(states.shape[:2], np.bool_)
+    """Which particles agree with any of the causes."""
+    agree = np.zeros(len(states), np.bool_)
     for cause in causes:
-        all_agree = np.ones(states.shape[:2], np.bool_)
+        all_agree = np.ones(len(states), np.bool_)
         for k, allowed in cause.items():
-            all_agree &= allowed[states[:, :, k]]
+            all_agree &= allowed[states[:, k]]
         agree |= all_agree
     return agree

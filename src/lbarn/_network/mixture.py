@@ -12,7 +12,7 @@ from scipy.special import log_softmax, logsumexp, softmax
 
 from lbarn._engine.codetree import Cells, Layout
 from lbarn._network.bitsback import MixtureCodec
-from lbarn._network.conditioning import Answer
+from lbarn._network.conditioning import Answer, Effort
 from lbarn._network.network import Given, GivenChunk, Network, given_by_conditioning
 
 __all__ = ["Mixture", "best_weights"]
@@ -103,9 +103,9 @@ class Mixture:
         return rows
 
     def draw_given(
-        self, given: Given, n_each: int, random: np.random.RandomState, *, n_particles: int, n_jobs: int | None = None
+        self, given: Given, n_each: int, random: np.random.RandomState, *, effort: Effort, n_jobs: int | None = None
     ) -> tuple[Cells, NDArray[np.str_], Floats]:
-        return given_by_conditioning(self, given, n_each, random, n_particles, n_jobs)
+        return given_by_conditioning(self, given, n_each, random, effort, n_jobs)
 
     def condition(
         self,
@@ -113,7 +113,7 @@ class Mixture:
         random: np.random.RandomState,
         *,
         n_draws: int = 1,
-        n_particles: int,
+        effort: Effort,
         n_jobs: int | None = None,
     ) -> Iterator[tuple[int, Answer]]:
         seeds = self._seeds(random)
@@ -122,7 +122,7 @@ class Mixture:
                 answer
                 for network, seed in zip(self.networks, seeds)
                 for _, answer in network.condition(
-                    [chunk], np.random.RandomState(seed), n_draws=n_draws, n_particles=n_particles, n_jobs=n_jobs
+                    [chunk], np.random.RandomState(seed), n_draws=n_draws, effort=effort, n_jobs=n_jobs
                 )
             )
             yield chunk[0], _mixed(answers, self.weights, random)

@@ -21,7 +21,7 @@ from lbarn._engine.bits import row_bytes
 from lbarn._engine.codetree import UNKNOWN, Cells, Layout
 from lbarn._engine.trees import NO_LIMIT, NO_STRETCH, UNIT, Trees, log_likelihoods, probabilities
 from lbarn._network.codec import Codec
-from lbarn._network.conditioning import Answer, condition
+from lbarn._network.conditioning import Answer, Effort, condition
 from lbarn._network.envelope import new_digest
 from lbarn._network.evidence import Evidence
 from lbarn._network.nodes import NodeTrees, packed_word
@@ -31,7 +31,7 @@ __all__ = ["Distribution", "Given", "GivenChunk", "Network", "RowCodec", "given_
 
 Floats = NDArray[np.float64]
 
-_PARTICLES = 1000  # for the likelihood of rows with missing values
+_EFFORT = Effort(2000, 0.01, "marginal")  # for the likelihood of rows with missing values
 _FEW_ROWS = 4  # up to which rows are evaluated one by one
 _GIVEN_ROWS = 4096  # rows that are conditioned on together
 _DRAWN_TOGETHER = 4  # blocks of rows
@@ -121,7 +121,7 @@ class Distribution(Protocol):
         """New rows, shape (n, D)."""
 
     def draw_given(
-        self, given: Given, n_each: int, random: np.random.RandomState, *, n_particles: int, n_jobs: int | None = None
+        self, given: Given, n_each: int, random: np.random.RandomState, *, effort: Effort, n_jobs: int | None = None
     ) -> tuple[Cells, NDArray[np.str_], Floats]:
         """``n_each`` rows for each row that is given in part, grouped; the method and the effective sample size of each."""
 
@@ -131,7 +131,7 @@ class Distribution(Protocol):
         random: np.random.RandomState,
         *,
         n_draws: int = 1,
-        n_particles: int,
+        effort: Effort,
         n_jobs: int | None = None,
     ) -> Iterator[tuple[int, Answer]]:
         """(first row, answer) for successive chunks of rows that are known in part."""
@@ -259,10 +259,9 @@ class Network:
         log_p[complete] = UNIT * self.log_p(rows[complete], n_jobs)
         for stop in np.unique(end[~complete & (end > 0)]).tolist():
             group = np.flatnonzero(~complete & (end == stop))
-            evidence = Evidence.of(self.nodes.upto(stop).layout, rows[group, :stop], unknown[group, :stop])
-            answer = condition(
-                self.nodes.upto(stop), evidence, n_draws=1, n_particles=_PARTICLES, seed=0, n_jobs=n_jobs
-            )
+            layout = Layout(self.ordered_layout.columns[:stop])
+            evidence = Evidence.of(layout, rows[group, :stop], unknown[group, :stop])
+            answer = condition(self.nodes, evidence, n_draws=1, effort=_EFFORT, seed=0, n_jobs=n_jobs)
             log_p[group] = answer.log_marginal
         return log_p
 
@@ -352,7 +351,7 @@ class Network:
         return rows
 
     def draw_given(
-        self, given: Given, n_each: int, random: np.random.RandomState, *, n_particles: int, n_jobs: int | None = None
+        self, given: Given, n_each: int, random: np.random.RandomState, *, effort: Effort, n_jobs: int | None = None
     ) -> tuple[Cells, NDArray[np.str_], Floats]:
         """Exact where what is fixed is a prefix of the order in every row; otherwise as by ``condition``."""
         unknown = np.zeros(given.cells.shape, np.bool_) if given.unknown is None else given.unknown
@@ -362,7 +361,7 @@ class Network:
             known = np.where(unknown, UNKNOWN, given.cells).astype(np.uint16)
             rows = self.draw_on(np.repeat(known, n_each, axis=0), n_each * len(known), seed, n_jobs)
             return rows, np.full(len(known), "prefix"), np.full(len(known), np.inf)
-        return given_by_conditioning(self, given, n_each, random, n_particles, n_jobs)
+        return given_by_conditioning(self, given, n_each, random, effort, n_jobs)
 
     # ------------------------------------------------------------------ incomplete rows
 
@@ -372,7 +371,7 @@ class Network:
         random: np.random.RandomState,
         *,
         n_draws: int = 1,
-        n_particles: int,
+        effort: Effort,
         n_jobs: int | None = None,
     ) -> Iterator[tuple[int, Answer]]:
         seed = int(random.randint(2**31 - 1))
@@ -385,7 +384,7 @@ class Network:
                 present=given.present,
             )
             answer = condition(
-                self.nodes, evidence, n_draws=n_draws, n_particles=n_particles, seed=(seed, start), n_jobs=n_jobs
+                self.nodes, evidence, n_draws=n_draws, effort=effort, seed=seed, first_row=start, n_jobs=n_jobs
             )
             yield start, answer.in_columns(self.order)
 
@@ -443,13 +442,11 @@ def _total(evaluate: Callable[[int], NDArray[np.int64]], columns: Sequence[int],
 
 
 def given_by_conditioning(
-    model: Distribution, given: Given, n_each: int, random: np.random.RandomState, n_particles: int, n_jobs: int | None
+    model: Distribution, given: Given, n_each: int, random: np.random.RandomState, effort: Effort, n_jobs: int | None
 ) -> tuple[Cells, NDArray[np.str_], Floats]:
     """``Distribution.draw_given`` for any pattern of what is given."""
     chunks = given.chunks(_GIVEN_ROWS)
-    answers = [
-        answer for _, answer in model.condition(chunks, random, n_draws=n_each, n_particles=n_particles, n_jobs=n_jobs)
-    ]
+    answers = [answer for _, answer in model.condition(chunks, random, n_draws=n_each, effort=effort, n_jobs=n_jobs)]
     draws = np.concatenate([answer.draws for answer in answers], axis=1)  # (n_each, rows given, D)
     rows = draws.swapaxes(0, 1).reshape(-1, model.n_columns)
     method = np.concatenate([answer.method for answer in answers])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -36,10 +36,24 @@ class NodeTrees:
     def __len__(self) -> int:
         return self.layout.n_columns
 
-    def upto(self, n_columns: int) -> NodeTrees:
-        """The first columns alone."""
-        layout = Layout(self.layout.columns[:n_columns])
-        return NodeTrees(layout, self.trees[: layout.n_nodes])
+    @cached_property
+    def core(self) -> _core.Network:
+        """The same for the core, which checks how it hangs together."""
+        columns = self.layout.columns
+        sizes = np.array([(own.n_cells, own.n_nodes, own.n_bits) for own in columns], np.int32).reshape(-1, 3)
+        empty = np.zeros(0, np.int32)
+        return _core.Network(
+            sizes,
+            np.concatenate([empty, *(own.cut for own in columns)]),
+            np.concatenate([np.zeros((0, 2), np.int32), *(own.children for own in columns)]),
+            np.concatenate([empty, *(own.ones_low for own in columns)]),
+            np.concatenate([empty, *(own.ones_high for own in columns)]),
+            [trees.core for trees in self.trees],
+            [None if trees.counts is None else trees.counts.core for trees in self.trees],
+        )
+
+    def __getstate__(self) -> dict[str, object]:
+        return {own.name: getattr(self, own.name) for own in fields(self)}  # the core's object stays here
 
     def column(self, k: int) -> CodeTree:
         return self.layout.columns[k]

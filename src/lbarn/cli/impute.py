@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from lbarn.cli.options import Data, Draws, Header, Jobs, Model, Particles, Rows, Seed
+from lbarn.cli.options import Data, Draws, Header, Jobs, Model, Particles, Rows, Seed, Tolerance
 from lbarn.cli.terminal import check_input, check_output, say, writing_rows
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ def impute(
     out: Rows = None,
     output: Annotated[Literal["sample", "mode", "mean", "median", "probability"], _VALUE] = "sample",
     n_draws: Draws = 1,
-    n_particles: Particles = 1000,
+    n_particles: Particles = 2000,
+    tolerance: Tolerance = 0.002,
     random_state: Seed = None,
     n_jobs: Jobs = -1,
     header: Header = None,
@@ -42,7 +43,8 @@ def impute(
     lbarn impute people.lbarn holes.csv --output median -o filled.csv
     lbarn impute model.lbarn holes.csv --output probability > probabilities.csv
     """
-    _condition(model, data, out, header, n_jobs, random_state, output=output, n_draws=n_draws, n_particles=n_particles)
+    how = {"output": output, "n_draws": n_draws, "n_particles": n_particles, "tolerance": tolerance}
+    _condition(model, data, out, header, n_jobs, random_state, **how)
 
 
 def denoise(
@@ -52,7 +54,8 @@ def denoise(
     out: Rows = None,
     output: Annotated[Literal["sample", "mode", "probability"], _BIT] = "mode",
     n_draws: Draws = 1,
-    n_particles: Particles = 1000,
+    n_particles: Particles = 2000,
+    tolerance: Tolerance = 0.03,
     random_state: Seed = None,
     n_jobs: Jobs = -1,
     header: Header = None,
@@ -64,7 +67,7 @@ def denoise(
     """
     if not 0 <= flip < 0.5:
         raise ValueError(f"--flip: a probability of at least 0 and below 0.5 is needed, not {flip:g}")
-    how = {"flip": flip, "output": output, "n_draws": n_draws, "n_particles": n_particles}
+    how = {"flip": flip, "output": output, "n_draws": n_draws, "n_particles": n_particles, "tolerance": tolerance}
     _condition(model, data, out, header, n_jobs, random_state, **how)
 
 

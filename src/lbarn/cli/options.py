@@ -23,6 +23,7 @@ __all__ = [
     "Particles",
     "Rows",
     "Seed",
+    "Tolerance",
     "option_name",
     "options_of",
     "whole_number",
@@ -132,7 +133,16 @@ Particles = Annotated[
         "--n-particles",
         metavar="INT",
         parser=whole_number(1),
-        help="Particles of the Monte Carlo, if more than 12 values are unknown.",
+        help="Particles of the Monte Carlo, at most, if more than 12 values are unknown.",
+    ),
+]
+Tolerance = Annotated[
+    float,
+    typer.Option(
+        "--tolerance",
+        metavar="NUMBER",
+        min=0.0,
+        help="Error of a row's probabilities up to which it gets more particles; 0 takes all at once.",
     ),
 ]
 Draws = Annotated[

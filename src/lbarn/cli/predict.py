@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lbarn.cli.options import Data, Header, Jobs, Model, Particles, Rows
+from lbarn.cli.options import Data, Header, Jobs, Model, Particles, Rows, Tolerance
 from lbarn.cli.terminal import check_input, check_output, writing_rows
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ def predict(
     ] = "0.05,0.5,0.95",
     levels: Annotated[bool, typer.Option("--levels", help="The probability of every level, in a column each.")] = False,
     out: Rows = None,
-    n_particles: Particles = 1000,
+    n_particles: Particles = 2000,
+    tolerance: Tolerance = 0.002,
     n_jobs: Jobs = -1,
     header: Header = None,
 ) -> None:
@@ -47,7 +48,7 @@ def predict(
     opened = open_model(model, n_jobs, data)
     label, number = _column(opened, column)
     with input_rows(data, header, opened, "predicting", 5_000, optional=[number]) as rows:
-        found = (opened.conditional(batch, label, n_particles=n_particles) for batch in rows)
+        found = (opened.conditional(batch, label, n_particles=n_particles, tolerance=tolerance) for batch in rows)
         first = next(found)
         with writing_rows(out, list(_columns(first, shares, levels))) as output:
             output.write(_table(first, shares, levels))

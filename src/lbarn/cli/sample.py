@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lbarn.cli.options import Header, Jobs, Model, Particles, Rows, Seed, whole_number
+from lbarn.cli.options import Header, Jobs, Model, Particles, Rows, Seed, Tolerance, whole_number
 from lbarn.cli.terminal import check_input, check_output, writing_rows
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ def sample(
         ),
     ] = None,
     out: Rows = None,
-    n_particles: Particles = 1000,
+    n_particles: Particles = 2000,
+    tolerance: Tolerance = 0.002,
     random_state: Seed = None,
     n_jobs: Jobs = -1,
     header: Header = None,
@@ -68,7 +69,7 @@ def sample(
 
     opened, seed = open_model(model, n_jobs, given_file), np.random.RandomState(random_state)
     fixed = conditions(opened, given or ())
-    how: dict[str, Any] = {"n_particles": n_particles, "random_state": seed}
+    how: dict[str, Any] = {"n_particles": n_particles, "tolerance": tolerance, "random_state": seed}
     if given_file is None:
         drawn = _drawn(opened, n_samples, fixed, how)
         first = next(drawn)  # a condition that cannot be met is no reason to begin a file

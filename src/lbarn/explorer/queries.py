@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lbarn._engine.codetree import UNKNOWN, Cells
-from lbarn._network.conditioning import Answer
+from lbarn._network.conditioning import Answer, Effort
 from lbarn._network.network import Given
 from lbarn._tables.codes import BinaryCode, CategoricalCode, ColumnCode, ContinuousCode, GridCode
 from lbarn._tables.column import Column
@@ -179,7 +179,7 @@ def _by_particles(subject: Subject, shares: Mapping[int, Floats], n_particles: i
 
 def _condition(subject: Subject, given: Given, n_particles: int) -> Answer:
     """All rows together, in this thread: one block, for which others would not be worth starting."""
-    ((_, answer),) = subject.distribution.condition([(0, given)], subject.seed(), n_particles=n_particles, n_jobs=1)
+    ((_, answer),) = subject.distribution.condition([(0, given)], subject.seed(), effort=Effort(n_particles), n_jobs=1)
     return answer
 
 
@@ -219,7 +219,7 @@ def draw_rows(subject: Subject, conditions: Conditions, n: int) -> pa.Table:
             np.zeros((1, subject.n_columns), np.uint16), np.ones((1, subject.n_columns), np.bool_), shares, False
         )
         cells, _, _ = subject.distribution.draw_given(
-            blank, n, subject.seed(), n_particles=min(max(20 * n, 5000), 50_000), n_jobs=subject.model.n_jobs
+            blank, n, subject.seed(), effort=Effort(min(max(20 * n, 5000), 50_000)), n_jobs=subject.model.n_jobs
         )
     rng = np.random.default_rng(subject.seed().randint(2**31 - 1))
     columns = []

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from lbarn._engine.codetree import Cells
 from lbarn._models.density import Density
+from lbarn._network.conditioning import Effort
 from lbarn._network.network import Distribution, Given
 from lbarn._tables.codebook import Codebook
 from lbarn.explorer.charts import Chart
@@ -89,7 +90,7 @@ class Subject:
         """log P of all rows that can be drawn: values that no training row had never are, and have a little of the mass."""
         n = self.n_columns
         nothing = Given(np.zeros((1, n), np.uint16), np.ones((1, n), np.bool_), {}, False)
-        ((_, answer),) = self.distribution.condition([(0, nothing)], self.seed(), n_particles=8, n_jobs=1)
+        ((_, answer),) = self.distribution.condition([(0, nothing)], self.seed(), effort=Effort(8), n_jobs=1)
         return float(answer.log_marginal[0])
 
     @cached_property

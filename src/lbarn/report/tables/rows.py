@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from lbarn._engine.codetree import UNKNOWN, Cells
 from lbarn._models.density import Density
+from lbarn._network.conditioning import Effort
 from lbarn._network.network import Given
 from lbarn._tables.coded import CodedTable
 from lbarn._tables.codes import BinaryCode, CategoricalCode, ColumnCode, ContinuousCode, GridCode
@@ -26,7 +27,7 @@ Floats = NDArray[np.float64]
 
 _FEW = 12  # values of a number that are shown one by one
 _GROUPED = 10_000  # from here on, thousands are set apart: years are not
-_PARTICLES = 200  # to draw what is unknown
+_EFFORT = Effort(200)  # to draw what is unknown
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +154,7 @@ def completed_cells(model: Density, rows: Rows, seed: int) -> Cells:
     cells = rows.cells.copy()
     given = Given(cells[incomplete], rows.unknown[incomplete])
     ((_, answer),) = model.distribution.condition(
-        [(0, given)], check_random_state(seed), n_particles=_PARTICLES, n_jobs=model.n_jobs
+        [(0, given)], check_random_state(seed), effort=_EFFORT, n_jobs=model.n_jobs
     )
     cells[incomplete] = answer.draws[0]
     return cells
