@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lbarn import _core
 from lbarn._engine.bits import pack
 from lbarn._engine.conditional import Boosting, Conditional
 
@@ -47,10 +48,10 @@ class Build:
 
 BUILDS = {
     "without extensions": Build("c++ -O1 -DLBARN_PLAIN -pedantic-errors", "c++", "", ("portable",)),
-    "clang": Build("clang++ -O2", "clang++", "", ("avx2", "portable")),
+    "clang": Build("clang++ -O2", "clang++", "", ("avx512", "avx2", "portable")),
     "aarch64": Build("aarch64-linux-gnu-g++ -O3", "aarch64-linux-gnu-g++", "qemu-aarch64", ("neon", "portable")),
-    "windows": Build(f"{MINGW} -O2", MINGW, "wine", ("portable",)),
-    "windows, clang": Build("clang++ --target=x86_64-w64-mingw32 -O2", MINGW, "wine", ("avx2", "portable")),
+    "windows": Build(f"{MINGW} -O1", MINGW, "wine", ("portable",)),
+    "windows, clang": Build("clang++ --target=x86_64-w64-mingw32 -O1", MINGW, "wine", ("avx512", "avx2", "portable")),
 }
 CASES = [(build, path) for build, own in BUILDS.items() for path in own.paths]
 
@@ -97,6 +98,8 @@ def rows(n: int, seed: int) -> np.ndarray:
 
 @pytest.mark.parametrize(("build", "path"), CASES, ids=[f"{build}: {path}" for build, path in CASES])
 def test_every_compiler_computes_the_same_bits(driver, build, path):
+    if path.startswith("avx") and path not in _core.simd_paths():
+        pytest.skip(f"this machine has no {path}")
     train, valid = rows(2309, 0), rows(517, 1)
     asked, expected = b"", []
     for name, how in PROBLEMS.items():

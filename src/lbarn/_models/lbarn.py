@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import entr
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -112,6 +113,17 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
         """The trained network, apart from tables and parameters."""
         check_is_fitted(self)
         return self.network_
+
+    def _explained(self) -> float | None:
+        found = self.run_.log_likelihood([len(own) for own in self.network_.trees])
+        if found is None or self.base_rates_ is None or self.missing != "value":
+            return None
+        rates = self.base_rates_
+        bits = self.codebook_.is_binary
+        shares = (
+            np.stack([1 - rates, rates]) if bits else np.concatenate([_shares(c.mass) for c in self.codebook_.codes])
+        )
+        return found[1] + float(entr(shares).sum())
 
     # ------------------------------------------------------------------ fit
 
@@ -250,6 +262,10 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
                 yield chunk.cells
 
         return self.distribution.cumulative(cells(), self.n_jobs) + np.cumsum(inside[self.order_])
+
+
+def _shares(mass: NDArray[np.float64]) -> NDArray[np.float64]:
+    return mass / mass.sum()
 
 
 # ---------------------------------------------------------------------- files
