@@ -2,7 +2,8 @@
 
 A page's ``python`` blocks run in order, in one namespace. A ``text`` block right after one is what it prints; a block that prints
 must have one. In a ``console`` block the lines that begin with ``$ `` are run by the shell, and the others are their output. As
-in doctest, ``...`` stands for anything and white space counts as one space.
+in doctest, ``...`` stands for anything and white space counts as one space. Nothing is downloaded: Adult, which one page takes from
+OpenML, is read from tables/ in the folder LBARN_DATA, or else in ../shared/data beside the project.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ import doctest
 import io
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 LIKE_DOCTEST = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+TABLES = Path(os.environ.get("LBARN_DATA", Path(__file__).resolve().parents[3] / "shared" / "data")) / "tables"
 
 _BLOCK = re.compile(
     r"^```(?P<language>python|console)\n(?P<source>.*?)^```\n(?:\n*```text\n(?P<output>.*?)^```\n)?",
@@ -50,7 +53,8 @@ class Example:
 
     def run(self, namespace: dict[str, Any]) -> str:
         """What it prints; tracebacks name the page's lines."""
-        with contextlib.redirect_stdout(io.StringIO()) as printed:
+        stored = mock.patch("sklearn.datasets.fetch_openml", stored_adult)
+        with stored, contextlib.redirect_stdout(io.StringIO()) as printed:
             exec(compile("\n" * self.line + self.source, str(self.page), "exec"), namespace)
         return printed.getvalue()
 
@@ -84,10 +88,18 @@ def examples(page: Path) -> Iterator[Example]:
         yield Example(page, match)
 
 
-def bring_data(page: Path, folder: Path) -> None:
-    """Put the tables that lie beside a page into the folder in which it runs."""
-    for table in page.parent.glob("*.csv.gz"):
-        shutil.copy(table, folder)
+def lacking(page: Path) -> Path | None:
+    """The folder without which a page cannot run here, because it downloads what should be there."""
+    return TABLES if "fetch_openml" in page.read_text(encoding="utf-8") and not TABLES.is_dir() else None
+
+
+def stored_adult(*_: Any, **__: Any) -> SimpleNamespace:
+    """What ``fetch_openml("adult", version=2)`` gives a reader, from files: the test rows come first there."""
+    import pandas as pd
+
+    parts = [pd.read_csv(TABLES / f"adult-{part}.csv.gz", na_values="?") for part in ("test", "train")]
+    people = pd.concat(parts, ignore_index=True).rename(columns={"income": "class"})
+    return SimpleNamespace(frame=people.astype(dict.fromkeys(people.select_dtypes(exclude="number"), "category")))
 
 
 def disagreements(page: Path, namespace: dict[str, Any]) -> Iterator[str]:

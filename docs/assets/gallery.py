@@ -36,7 +36,9 @@ def on_pre_build(config: Any) -> None:
     examples = sys.modules["examples"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(examples)
     for page in sorted((Path(config.docs_dir) / "gallery").glob("*.md")):
-        examples.bring_data(page, _pictures)
+        if folder := examples.lacking(page):
+            log.info("%s is not run: %s is absent", page.name, folder)
+            continue
         with _inside(_pictures):
             for one in examples.disagreements(page, {"__name__": "__main__"}):
                 log.warning(one)
