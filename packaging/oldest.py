@@ -23,6 +23,7 @@ def main() -> None:
     for requirement in project["dependencies"] + extras + content["dependency-groups"]["test"]:
         name, bound = re.fullmatch(r"([\w-]+)>=([\d.]+)", requirement).groups()
         print(f"{name}=={bound}")
+    print("pyparsing<3.3  # newer ones warn of what matplotlib 3.7 calls, and warnings are errors")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from scipy.integrate import trapezoid
 from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import GradientBoostingRegressor
@@ -63,7 +64,7 @@ class TestDistribution:
         assert model.network_.columns_["income"].measure == "density"
         grid = np.linspace(own[1].min(), own[1].max(), 20_001)
         density = np.exp(model.conditional(pd.concat([own[0][:1]] * len(grid))).log_prob(grid))
-        assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=0.01)
+        assert trapezoid(density, grid) == pytest.approx(1.0, abs=0.01)
 
     def test_quantiles_are_of_the_distribution(self, model: LBARNRegressor) -> None:
         low, middle, high = model.predict_quantile(X_TEST, [0.1, 0.5, 0.9]).T

@@ -248,7 +248,7 @@ class Table:
     def take(self, rows: NDArray[np.intp]) -> Table:
         """The rows with these numbers, in this order."""
         last = None if self.last is None else self.last.take(rows)
-        return replace(self, n_rows=len(rows), source=self.source[rows, :], last=last)
+        return replace(self, n_rows=len(rows), source=self.source[rows], last=last)
 
     def with_last(self, name: Label, column: Column, dtype: str) -> Table:
         """The same with one more column, of a type that pandas calls so; where columns have no names it has none."""
@@ -509,4 +509,4 @@ def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
     if isinstance(X, np.ndarray):
         return X[rows]
     frame = _frame(X)
-    return frame[rows, :].to_native() if isinstance(frame, nw.DataFrame) else np.asarray(X)[rows]
+    return frame[rows].to_native() if isinstance(frame, nw.DataFrame) else np.asarray(X)[rows]
