@@ -651,8 +651,8 @@ NB_MODULE(_core, m) {
       .def(nb::init<Array2<uint64_t>, Array1<uint16_t>, Array1<uint16_t>>(), "masks"_a.noconvert(),
            "which"_a.noconvert(), "at_least"_a.noconvert());
   nb::class_<BoundNetwork>(m, "Network")
-      .def(nb::init<Array2<int32_t>, Array1<int32_t>, Array2<int32_t>, Array1<int32_t>, Array1<int32_t>, BoundNetwork::TreesList,
-                    BoundNetwork::CountsList>(),
+      .def(nb::init<Array2<int32_t>, Array1<int32_t>, Array2<int32_t>, Array1<int32_t>, Array1<int32_t>,
+                    BoundNetwork::TreesList, BoundNetwork::CountsList>(),
            "sizes"_a, "cut"_a, "children"_a, "ones_low"_a, "ones_high"_a, "trees"_a, "counts"_a);
   nb::class_<FollowHow>(m, "FollowHow")
       .def(nb::init<>())
