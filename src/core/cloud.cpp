@@ -270,6 +270,7 @@ int Cloud::only_side(size_t limit, const std::function<bool(size_t)>& crowded) {
     for (size_t j = 2 * begin(island); j < 2 * end(island); ++j) child_[j] *= j % 2 == rare ? of_rare : of_others;
     rare_side_[island] = rare;
     rare_chance_[island] = chance;
+    if (threshold_ == 0.0) threshold_ = shares[rare];
     same = same && !kept && (only < 0 || only == static_cast<int>(1 - rare));
     only = static_cast<int>(1 - rare);
   }

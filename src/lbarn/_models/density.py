@@ -335,7 +335,7 @@ class Density(RowModel):
         output: str = "mode",
         n_draws: int = 1,
         n_particles: int = 2000,
-        tolerance: float = 0.03,
+        tolerance: float = 0.033,
         return_diagnostics: bool = False,
         random_state: Any = None,
     ) -> Any:

@@ -116,6 +116,19 @@ class Answer:
         for k, own in part.cells.items():
             self.cells[k][rows] = own
 
+    def estimates(self, rows: NDArray[np.intp]) -> list[Floats]:
+        """What is a number and may be off, of some rows."""
+        return [own[rows] for own in (self.probability, self.log_marginal, *self.cells.values())]
+
+    def mix(self, rows: NDArray[np.intp], before: list[Floats], error_before: Floats, error: Floats) -> Floats:
+        """Mix estimates with independent ones from before, each by its error; the errors that are left."""
+        share = np.where(error > 0, 1.0 / (1.0 + np.square(error / error_before)), 1.0)  # of the new ones
+        mixed = np.flatnonzero(share < 1)
+        for own, other in zip((self.probability, self.log_marginal, *self.cells.values()), before):
+            new, weight = own[rows[mixed]], share[mixed].reshape(-1, *[1] * (own.ndim - 1))
+            own[rows[mixed]] = other[mixed] + weight * (new - other[mixed])
+        return error * np.sqrt(share)
+
     def in_columns(self, order: NDArray[np.intp]) -> Answer:
         """The same with the columns as they were before ``order`` put column ``order[k]`` at place ``k``."""
         position = np.argsort(order)
@@ -152,11 +165,14 @@ def condition(
     for m in np.unique(count[enumerated]):
         block.answer(np.flatnonzero(enumerated & (count == m)), 1 << int(m), answer, n_jobs)
     todo = {effort.first(n_draws): np.flatnonzero(~enumerated)}
+    error = np.full(len(unknown), np.inf)
     while todo:
         limit = min(todo)
         rows = todo.pop(limit)
-        error = block.answer(rows, limit, answer, n_jobs, effort)
-        more = effort.more(limit, error)
+        before, error_before = answer.estimates(rows), error[rows]
+        error[rows] = block.answer(rows, limit, answer, n_jobs, effort)
+        error[rows] = answer.mix(rows, before, error_before, error[rows])
+        more = effort.more(limit, error[rows])
         for following in np.unique(more[more > 0]).tolist():
             todo[following] = np.append(todo.get(following, rows[:0]), rows[more == following])
     return answer
