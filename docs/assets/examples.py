@@ -89,7 +89,7 @@ def examples(page: Path) -> Iterator[Example]:
 
 
 def lacking(page: Path) -> Path | None:
-    """The folder without which a page cannot run here, because it downloads what should be there."""
+    """The folder that a page needs and that is absent, if so: it stands for what a reader downloads."""
     return TABLES if "fetch_openml" in page.read_text(encoding="utf-8") and not TABLES.is_dir() else None
 
 
