@@ -462,7 +462,9 @@ def _frame(X: Any) -> Any:
         return nw.from_native(X)
     if type(X).__module__.partition(".")[0] in ("pandas", "modin", "cudf") and hasattr(X, "columns"):
         _check_names(list(X.columns))
-    frame = nw.from_native(X, pass_through=True)
+    frame = nw.from_native(X, pass_through=True, allow_series=True)
+    if isinstance(frame, nw.Series):
+        return X
     if not isinstance(frame, nw.DataFrame) and hasattr(X, "__arrow_c_stream__"):  # of DuckDB, say
         return _frame(pa.table(X))
     return frame
