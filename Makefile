@@ -7,7 +7,7 @@ CPP := $(wildcard src/core/*.hpp src/core/*.cpp tests/*.cpp benchmarks/*.cpp)
 CORE_TESTS := $(addprefix tests/test_,bits.py histogram.py logistic.py trees.py conditional.py boosting.py edge_cases.py particles.py)
 STUBGEN = mkdir -p build && $(RUN)/python -m nanobind.stubgen --quiet -m lbarn._core -o build/_core.pyi
 
-.PHONY: demo test fuzz torture lint format stubs docs bench sanitize clean
+.PHONY: wheel demo test test-oldest fuzz torture lint format stubs docs bench sanitize clean
 
 # A few minutes for environment and build, once; then about 15 seconds.
 demo: $(VENV)/installed
@@ -16,6 +16,11 @@ demo: $(VENV)/installed
 test: $(VENV)/test
 	$(RUN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
+# With the oldest version of every dependency that pyproject.toml allows; OLDEST is the oldest Python that it allows.
+OLDEST ?= python3.10
+test-oldest: .venv-oldest/test
+	.venv-oldest/bin/python -m pytest -n 2 --dist loadfile $(ARGS)
+
 # Kills fits at random moments, N of them in all, and continues them.
 torture: $(VENV)/test
 	$(RUN)/python tests/torture.py $(or $(N),100)
@@ -23,6 +28,11 @@ torture: $(VENV)/test
 # Damaged and crafted files against everything that reads, a few minutes; make fuzz N=20000 SEED=1 for others.
 fuzz: $(VENV)/test
 	$(RUN)/python tests/fuzz.py -n $(or $(N),2000) --seed $(or $(SEED),0)
+
+# Sdist and wheel, built in isolation into dist/ and tried without a compiler; make wheel PYTHON=python3.12 TRY=python3.13
+# also tries the wheel with other versions.
+wheel:
+	packaging/wheel.sh $(PYTHON) $(TRY)
 
 lint: $(VENV)/lint
 	$(RUN)/ruff check .
@@ -93,5 +103,15 @@ $(VENV)/bench: $(VENV)/installed
 	.venv-sanitize/bin/python -m pip install --quiet --group test
 	touch $@
 
+.venv-oldest/bin/python:
+	$(OLDEST) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --upgrade pip
+
+.venv-oldest/test: .venv-oldest/bin/python packaging/oldest.py $(SOURCES)
+	.venv-oldest/bin/python packaging/oldest.py > .venv-oldest/oldest.txt
+	.venv-oldest/bin/python -m pip install --quiet --constraint .venv-oldest/oldest.txt ".[all]"
+	.venv-oldest/bin/python -m pip install --quiet --constraint .venv-oldest/oldest.txt --group test
+	touch $@
+
 clean:
-	rm -rf $(VENV) .venv-sanitize build
+	rm -rf $(VENV) .venv-sanitize .venv-oldest build dist

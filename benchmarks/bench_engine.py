@@ -56,7 +56,8 @@ COLUMNS = {
 # lbarn's mode, the peer (the fastest of its modes), and the speed-up wanted: over the MNIST columns summed, in each
 # column of images, in each small one.
 WANTED: tuple[tuple[str, str, tuple[float, float, float] | None], ...] = (
-    ("lbarn fast", "LightGBM", (12, 6, 8)),
+    ("lbarn fast", "LightGBM", (8, 6, 8)),
+    ("lbarn 6 bits", "LightGBM", None),
     ("lbarn fast", "XGBoost", (20, 10, 12)),
     ("lbarn fast", "HistGradientBoosting", (20, 10, 12)),
     ("lbarn fast", "sparse XGBoost", None),

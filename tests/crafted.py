@@ -70,7 +70,7 @@ def _trials(content: Content, tensors: Tensors, rng: random.Random) -> None:
 def _numbers(content: Content, tensors: Tensors, rng: random.Random) -> None:
     """A parameter that no fit takes, or only just."""
     key = rng.choice(
-        ["max_iter", "learning_rate", "max_leaf_nodes", "seed", "binarize", "random_state", "n_orders", "cap", "max_step",
+        ["max_iter", "learning_rate", "max_leaf_nodes", "seed", "binarize", "random_state", "n_orders", "cap", "sharpen", "merge_rows", "max_step",
          "l2_regularization", "min_gain", "validation_fraction", "n_iter_no_change", "max_features", "split_bits"]
     )  # fmt: skip
     huge = [

@@ -44,7 +44,7 @@ def all_states(n_columns: int) -> NDArray[np.uint8]:
 
 def tensors(model: LBARN | LBARNEnsemble) -> dict[str, NDArray[Any]]:
     """All that was learned: trees, leaf values, gains, curves, order, numbers of trees."""
-    return modelfile.to_parts(model, trim=False)[2]
+    return {name: np.asarray(array) for name, array in modelfile.to_parts(model, trim=False)[2].items()}
 
 
 def assert_same_network(a: LBARN, b: LBARN) -> None:

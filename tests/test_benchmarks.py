@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import pytest
         ("dart.py", "times as long"),
         ("defaults.py", "expected / observed"),
         ("bench_engine.py", "lbarn fast"),
+        ("bench_equal_rows.py", "exact splits give the same bits: True"),
         ("bench_ensembles.py", "8 mixed"),
         ("bench_histogram.py", "row-features"),
         ("bench_imputation.py", "log-loss, nats per bit"),
@@ -29,6 +31,8 @@ import pytest
         ("irrelevant.py", "test, copy 3"),
         ("newton.py", "gradient"),
         ("bench_scale.py", "CPU microseconds per row"),
+        ("bench_slopes.py", "slope of training"),
+        ("bench_uses.py", "after saving it"),
         ("tables.py", "C2ST, 1 is best"),
     ],
 )
@@ -76,3 +80,8 @@ def test_settings_are_compared_and_finished_cells_are_kept(run_benchmark: Callab
     run_benchmark("ablation.py", "--smoke", "--results", tmp_path)
     assert run_benchmark("ablation.py", "--smoke", "--results", tmp_path) == ""
     assert "| bits3 | " in (tmp_path / "ablation.md").read_text()
+
+
+def test_two_versions_are_compared(run_benchmark: Callable[..., str]) -> None:
+    said = run_benchmark("bench_versions.py", sys.executable, sys.executable, "--smoke", "--repeat", "1")
+    assert "before / after" in " ".join(said.split())

@@ -180,6 +180,8 @@ OTHER: dict[str, Any] = {
     "l2_regularization": 1.0,
     "l1_regularization": 0.25,
     "cap": False,
+    "sharpen": False,
+    "merge_rows": False,
     "max_features": 0.75,
     "refit": False,
     "n_iter_no_change": 3,

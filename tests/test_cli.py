@@ -248,6 +248,8 @@ def test_fit_takes_every_parameter(folder: Folder) -> None:
         "--l1-regularization",
         0.25,
         "--no-cap",
+        "--no-sharpen",
+        "--no-merge-rows",
         "--l2-regularization",
         0.5,
         "--max-features",

@@ -64,6 +64,36 @@ def test_what_was_written_is_read_here_and_by_the_safetensors_library(path: Path
     assert path.with_name("again").read_bytes() == path.read_bytes()
 
 
+def test_an_array_in_pieces_is_written_as_the_array(path: Path) -> None:
+    whole = np.arange(60, dtype=">u2").reshape(20, 3)
+    container.write(path, "Kind", HEADER, {"a": whole, "b": np.arange(3)})
+    pieces = container.Pieces([whole[:0], whole[:7], whole[7:8], whole[8:]])
+    np.testing.assert_array_equal(np.asarray(pieces), whole)
+    container.write(path.with_name("pieces"), "Kind", HEADER, {"a": pieces, "b": np.arange(3)})
+    assert path.with_name("pieces").read_bytes() == path.read_bytes()
+    for other in (np.zeros((2, 2), ">u2"), np.zeros((2, 3), np.int64)):
+        with pytest.raises(ValueError, match="one type and shape"):
+            container.Pieces([whole, other])
+
+
+def test_a_damaged_file_is_said_to_be_damaged_whatever_was_made_of_it(path: Path) -> None:
+    container.write(path, "Kind", HEADER, {"a": np.arange(1000)})
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+    def read(error: Exception | None) -> None:
+        with container.reading(path):
+            if error:
+                raise error
+
+    for error in (None, KeyError("nonsense"), ModelFileError("a split names a leaf that does not exist")):
+        with pytest.raises(ModelFileError, match="its checksum does not match"):
+            read(error)
+    path.write_bytes(content)
+    with pytest.raises(KeyError, match="nonsense"):
+        read(KeyError("nonsense"))
+
+
 def test_a_pipe_can_take_a_model() -> None:
     code = "import numpy as np; from lbarn._network import container\n"
     code += "container.write('/dev/stdout', 'Kind', {}, {'a': np.arange(5)})"
@@ -80,7 +110,12 @@ def test_writing_and_reading_hold_the_arrays_once(path: Path) -> None:
     try:
         container.write(path, "Kind", {}, tensors)
         assert tracemalloc.get_traced_memory()[1] < 1e6
+        pieces = {"a": container.Pieces(list(tensors.values()))}
+        tracemalloc.reset_peak()
+        container.write(path, "Kind", {}, pieces)
+        assert tracemalloc.get_traced_memory()[1] < 1e6
         tensors.clear()
+        pieces.clear()
         tracemalloc.reset_peak()
         container.read(path)
         assert tracemalloc.get_traced_memory()[1] < 65e6

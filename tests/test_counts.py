@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import lbarn
 from lbarn import LBARN, LBARNEnsemble
 from lbarn._engine.bits import pack
 from lbarn._engine.counts import Counts
+from test_gather import random_trees
 
 FEW = {"max_iter": 60, "random_state": 0, "counts": True}
 
@@ -35,13 +37,43 @@ def test_counts_are_what_they_say() -> None:
     values = np.stack([X[:, own].sum(axis=1) for own in kinds], axis=1)
     assert (counts.values(rows) == values).all()
     index = rng.permutation(700)[:333].astype(np.int32)
-    found = np.unpackbits(counts.appended(rows, index), axis=1, count=154, bitorder="little")
-    assert (found[:, :150] == X[index, :150]).all()
-    assert (found[:, 150:] == (values[index][:, which] >= at_least)).all()
     trained = counts.to_train(rows, index)
-    columns = np.unpackbits(trained.columns.view(np.uint8), axis=1, count=333, bitorder="little")
-    assert (found == columns[:154].T).all()
-    assert (columns[154] == X[index, 150]).all()
+    found = np.unpackbits(trained.columns.view(np.uint8), axis=1, count=333, bitorder="little").T
+    assert (found[:, :150] == X[index, :150]).all()
+    assert (found[:, 150:154] == (values[index][:, which] >= at_least)).all()
+    assert (found[:, 154] == X[index, 150]).all()
+
+
+@pytest.mark.parametrize("n", [1, 4, 5, 64, 65, 512, 700])
+def test_trees_that_count_are_evaluated_as_if_the_counts_were_columns(simd: str, n: int) -> None:
+    rng = np.random.default_rng(n)
+    X = rng.integers(0, 2, (n, 400))
+    kinds = [np.arange(300), np.arange(200, 300), np.array([3, 70, 149]), np.arange(0, 300, 2), np.array([5])]
+    which = np.repeat(np.arange(5), 4).astype(np.uint16)
+    at_least = np.array([140, 150, 160, 301, 45, 50, 64, 128, 1, 2, 3, 4, 70, 75, 80, 0, 0, 1, 2, 65_535], np.uint16)
+    counts = Counts.of(300, kinds, which, at_least)
+    trees = random_trees(320, 40, 16, seed=n)
+    counting = replace(trees, counts=counts, closers=np.array([7, 299], np.uint16), closed=-5)
+    values = np.stack([X[:, own].sum(axis=1) for own in kinds], axis=1)
+    wide = pack(np.hstack([X[:, :300], values[:, which] >= at_least]))
+    expected = replace(counting, counts=None).log_odds(wide.columns, n)
+    bits = pack(X)
+    np.testing.assert_array_equal(counting.log_odds(bits.columns, n), expected)
+    np.testing.assert_array_equal(counting.log_odds_at(bits.rows, np.arange(n, dtype=np.int32)), expected)
+
+
+def test_what_is_counted_must_be_there() -> None:
+    bits, one = pack(np.ones((5, 40), int)), np.ones(1, np.uint16)
+    counts = Counts.of(300, [np.arange(300)], np.zeros(1, np.uint16), one)
+    counting = replace(random_trees(301, 3, 4), counts=counts)
+    for evaluate in (
+        lambda: counting.log_odds(bits.columns, 5),
+        lambda: counting.log_odds_at(bits.rows, np.arange(5, dtype=np.int32)),
+    ):
+        with pytest.raises(ValueError, match=r"not there|longer than the rows"):
+            evaluate()
+    with pytest.raises(ValueError, match="come later in the order"):
+        Counts(20, counts.masks, counts.which, counts.at_least).core  # noqa: B018
 
 
 def test_a_majority_is_learned() -> None:
@@ -145,7 +177,8 @@ def test_damaged_counts_are_refused(tmp_path: Path) -> None:
     from lbarn.errors import ModelFileError
 
     network = LBARN(**FEW).fit(majority(300)).network_
-    tensors, positions = pack_trees(network.trees), network.ordered_layout.node_position
+    tensors = {name: np.asarray(array) for name, array in pack_trees(network.trees).items()}
+    positions = network.ordered_layout.node_position
     assert unpack_trees(tensors, positions)[-1].counts is not None
     for name, change in (
         ("count_which", lambda a: a + 100),

@@ -1,30 +1,25 @@
 """Every example in the documentation runs and prints what the page shows; every link leads somewhere.
 
-A page's ``python`` blocks run in order, in one namespace. A ``text`` block right after one is what it prints; a block that prints
-must have one. In a ``console`` block the lines that begin with ``$ `` are run by the shell, and the others are their output. As
-in doctest, ``...`` stands for anything and white space counts as one space. Pages that link to ``index.md#set-up`` go on from there.
+How they are run is in docs/assets/examples.py. Pages that link to ``index.md#set-up`` go on from there.
 
-    python tests/test_docs.py [PAGE ...]    writes what the examples print today into the pages
+    python tests/test_docs.py [PAGE ...]    writes what the examples print, and the pictures that they draw, into the documentation
 """
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import doctest
 import functools
 import importlib
 import importlib.util
-import io
 import os
 import pkgutil
 import re
-import subprocess
+import shutil
 import sys
 import tempfile
 import types
-from collections.abc import Iterator
-from dataclasses import dataclass
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -35,28 +30,41 @@ import lbarn
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 INDEX = DOCS / "index.md"
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
-LINKING = [*PAGES, ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*/*.md"))]
+GALLERY = DOCS / "gallery"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(GALLERY.glob("*.md"))]
+LINKING = sorted({*PAGES, *ROOT.glob("*.md"), *DOCS.glob("*/*.md")})
 EXTRAS = {  # what a page imports
     "anomalies.md": ["pandas"],
     "classification.md": ["pandas"],
     "clusters.md": ["distributed"],
+    "dask.md": ["distributed", "matplotlib", "pandas"],
     "fitting.md": ["pandas"],
     "imputation.md": ["pandas"],
+    "notebooks.md": ["pandas"],
+    "other-libraries.md": ["duckdb", "mlflow", "pandas", "sdmetrics", "skops"],
     "plots.md": ["matplotlib", "pandas"],
     "report.md": ["jinja2", "matplotlib", "pandas"],
+    "scikit-learn.md": ["pandas", "polars"],
     "synthesis.md": ["pandas"],
     "tables.md": ["pandas"],
     "groups.md": ["pandas"],
 }
+STORY = ["matplotlib", "pandas"]  # of the gallery
 SET_UP = "index.md#set-up"
-LIKE_DOCTEST = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
-_spec = importlib.util.spec_from_file_location("checks", DOCS / "assets" / "checks.py")
-assert _spec is not None
-assert _spec.loader is not None
-checks = importlib.util.module_from_spec(_spec)  # of the site
-_spec.loader.exec_module(checks)
+
+def asset(name: str) -> types.ModuleType:
+    """A module of the site's."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / "assets" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+checks, examples = asset("checks"), asset("examples")
 
 MODULES = sorted(
     module.name
@@ -64,73 +72,12 @@ MODULES = sorted(
     if not module.name.rpartition(".")[2].startswith("_")
 )
 
-_BLOCK = re.compile(
-    r"^```(?P<language>python|console)\n(?P<source>.*?)^```\n(?:\n*```text\n(?P<output>.*?)^```\n)?",
-    re.MULTILINE | re.DOTALL,
-)
-
-
-@dataclass(frozen=True)
-class Example:
-    """A block of a page that runs, and the output that the page shows below it (None if it shows none)."""
-
-    page: Path
-    text: re.Match[str]
-
-    @property
-    def source(self) -> str:
-        return self.text["source"]
-
-    @property
-    def expected(self) -> str:
-        return self.text["output"] or ""
-
-    @property
-    def line(self) -> int:
-        """The number of lines before the block."""
-        return self.text.string.count("\n", 0, self.text.start("source"))
-
-    def run(self, namespace: dict[str, Any]) -> str:
-        """What it prints; tracebacks name the page's lines."""
-        with contextlib.redirect_stdout(io.StringIO()) as printed:
-            exec(compile("\n" * self.line + self.source, str(self.page), "exec"), namespace)
-        return printed.getvalue()
-
-    def run_as_session(self, namespace: dict[str, Any]) -> list[str]:
-        """What went wrong in a session of ``>>>`` lines."""
-        session = doctest.DocTestParser().get_doctest(self.source, {}, self.page.name, str(self.page), self.line)
-        session.globs = namespace
-        report: list[str] = []
-        doctest.DocTestRunner(optionflags=LIKE_DOCTEST).run(session, out=report.append, clear_globs=False)
-        return report
-
-    def run_in_shell(self) -> str:
-        """The block as a terminal shows it today: commands, each with its output."""
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        commands = [line[2:] for line in self.source.splitlines() if line.startswith("$ ")]
-        shown = ""
-        for command in commands:
-            done = subprocess.run(command, shell=True, capture_output=True, text=True, env={**os.environ, "PATH": path})
-            assert done.returncode == 0, f"{self.page.name}: {command}\n{done.stderr}"
-            shown += f"$ {command}\n{done.stdout}"
-        return shown
-
-
-def same(expected: str, printed: str) -> bool:
-    """Whether it was printed, ``...`` standing for anything. White space may differ."""
-    return doctest.OutputChecker().check_output(expected, printed, LIKE_DOCTEST)
-
-
-def examples(page: Path) -> Iterator[Example]:
-    for match in _BLOCK.finditer(page.read_text(encoding="utf-8")):
-        yield Example(page, match)
-
 
 @functools.cache
 def set_up() -> dict[str, Any]:
     """The names that the index page leaves behind, computed once."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    for example in examples(INDEX):
+    for example in examples.examples(INDEX):
         example.run(namespace)
     return namespace
 
@@ -152,21 +99,14 @@ def _is_shared(value: Any) -> bool:
 def test_the_examples_of_a_page_print_what_it_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for extra in EXTRAS.get(page.name, []):
+    for extra in EXTRAS.get(page.name, STORY if page.parent == GALLERY else []):
         pytest.importorskip(extra)
+    if page.name == "other-libraries.md":
+        warnings.simplefilter("ignore")  # theirs
     namespace = fresh_namespace(page)
     monkeypatch.chdir(tmp_path)
-    for example in examples(page):
-        where = f"{page.name}, line {example.line + 1}"
-        if example.text["language"] == "console":
-            assert same(example.source, printed := example.run_in_shell()), f"{where}: the commands give\n\n{printed}"
-        elif example.source.startswith(">>>"):
-            assert not (report := example.run_as_session(namespace)), "\n".join(report)
-        else:
-            printed = example.run(namespace)
-            assert same(example.expected, printed), (
-                f"{where}: the page shows\n\n{example.expected}\nbut it prints\n\n{printed}"
-            )
+    examples.bring_data(page, tmp_path)
+    assert list(examples.disagreements(page, namespace)) == []
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -227,23 +167,27 @@ def rewrite(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     namespace = fresh_namespace(page)
     replaced = []
-    for example in examples(page):
+    examples.bring_data(page, Path.cwd())
+    for example in examples.examples(page):
         if example.text["language"] == "console":
             shown = example.run_in_shell()
-            new = example.text[0] if same(example.source, shown) else f"```console\n{shown}```\n"
+            new = example.text[0] if examples.same(example.source, shown) else f"```console\n{shown}```\n"
         elif example.source.startswith(">>>"):
             print(*example.run_as_session(namespace), sep="", end="")
             new = example.text[0]
         else:
             printed = example.run(namespace)
             new = example.text[0]
-            if not same(example.expected, printed):
+            if not examples.same(example.expected, printed):
                 output = "\n".join(line.rstrip() for line in printed.splitlines())
                 new = f"```python\n{example.source}```\n" + (f"\n```text\n{output}\n```\n" if printed else "")
         replaced.append((example.text.span(), new))
     for (begin, end), new in reversed(replaced):
         text = text[:begin] + new + text[end:]
     page.write_text(text, encoding="utf-8")
+    if page.parent == GALLERY:
+        for picture in Path.cwd().glob("*.png"):
+            shutil.copy(picture, GALLERY)
 
 
 if __name__ == "__main__":

@@ -97,6 +97,8 @@ def test_every_parameter_reaches_the_members() -> None:
         "l2_regularization": 1.0,
         "l1_regularization": 0.5,
         "cap": True,
+        "sharpen": False,
+        "merge_rows": False,
         "max_features": 0.5,
         "refit": True,
         "n_iter_no_change": None,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lbarn import _core
 from lbarn._engine.bits import PackedBits, pack, row_bytes
-from lbarn._engine.trees import NO_LIMIT, Trees
+from lbarn._engine.trees import NO_LIMIT, Trees, log_likelihoods
 
 COUNTS = [0, 1, 2, 6, 7, 63, 64, 65, 200, 448, 511, 512, 513, 1000]
 
@@ -96,3 +96,41 @@ def test_the_core_refuses_rows_and_columns_that_do_not_exist():
         _core.take_columns(np.zeros((4, 33), np.uint8), np.zeros(1, np.int32), 8)
     with pytest.raises(ValueError, match="multiple of 32"):
         trees.log_odds_at(np.zeros((4, 33), np.uint8), np.zeros(1, np.int32))
+
+
+def test_rows_at_nodes_of_a_column_are_evaluated_by_the_trees_of_their_node(simd):
+    bits, rng = random_bits(700, 100), np.random.default_rng(0)
+    nodes = [random_trees(100, 10, 8, seed=k) for k in range(3)]
+    cores, none = [own.core for own in nodes], [None] * 3
+    index, at = rng.permutation(700)[:500].astype(np.int32), rng.integers(-1, 3, 500).astype(np.int32)
+    at[:70] = 2
+    each = np.stack([np.zeros(500, np.int32), *(own.log_odds_at(bits.rows, index) for own in nodes)])
+    found = _core.log_odds_by_node(cores, none, at, bits.rows, index)
+    np.testing.assert_array_equal(found, each[at + 1, np.arange(500)])
+
+    low, cut, high = np.array(
+        [[0, 0, 2], [2, 1, 3], [4, 2, 4]], np.int32
+    )  # cells 0 1 | 2 3; 4 and 65,535 reach no node
+    cells = rng.choice([0, 1, 2, 3, 4, 65_535], 500).astype(np.uint16)
+    expected = np.zeros(500, np.int64)
+    for node, odds in enumerate(each[1:]):
+        there = (cells >= low[node]) & (cells < high[node])
+        for one in (0, 1):
+            own = there & ((cells >= cut[node]) == one)
+            expected[own] += log_likelihoods(odds, np.full(8, -one, np.int64).view(np.uint64))[own]
+    found = _core.log_likelihoods_of_cells(cores, none, low, cut, high, cells, bits.rows, index)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_node_that_is_not_there_is_refused():
+    bits, nodes = random_bits(5, 10), [random_trees(10, 2, 4).core]
+    index, cells = np.arange(5, dtype=np.int32), np.zeros(5, np.uint16)
+    low, cut, high = np.array([[0], [1], [2]], np.int32)
+    for at, message in ((np.full(5, 1, np.int32), "no such node"), (np.zeros(4, np.int32), "one for every row")):
+        with pytest.raises(ValueError, match=message):
+            _core.log_odds_by_node(nodes, [None], at, bits.rows, index)
+    with pytest.raises(ValueError, match="for every node"):
+        _core.log_odds_by_node(nodes, [], np.zeros(5, np.int32), bits.rows, index)
+    for a, b, c in ((low - 1, cut, high), (low, cut + 2, high), (low, cut, high + 70_000), (low[:0], cut, high)):
+        with pytest.raises(ValueError, match=r"interval of cells|do not add up"):
+            _core.log_likelihoods_of_cells(nodes, [None], a, b, c, cells, bits.rows, index)

@@ -48,6 +48,8 @@ LEARNER_0_1: dict[str, Any] = {
 YOUNGER: dict[str, Any] = {  # with the values that change nothing
     "l1_regularization": 0.0,
     "cap": False,
+    "sharpen": False,
+    "merge_rows": False,
     "columns": None,
     "max_cells": 256,
     "missing": "unknown",

@@ -25,7 +25,7 @@ def run_with(path: str) -> subprocess.CompletedProcess[str]:
 def test_the_portable_path_is_everywhere_and_the_fastest_is_first():
     paths = _core.simd_paths()
     assert paths[-1] == "portable"
-    assert set(paths) <= {"avx2", "neon", "portable"}
+    assert set(paths) <= {"avx512", "avx2", "neon", "portable"}
 
 
 def test_the_chosen_path_is_shown(simd):

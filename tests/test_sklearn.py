@@ -48,6 +48,8 @@ def test_clone_keeps_every_parameter_and_nothing_learned() -> None:
         "groups": [[0, 1]],
         "counts": True,
         "cap": True,
+        "sharpen": False,
+        "merge_rows": False,
         "max_features": 0.5,
         "refit": True,
         "n_iter_no_change": None,

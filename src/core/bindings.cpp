@@ -1,12 +1,14 @@
 // The Python face of the core: arrays in, arrays out, the GIL released while it works.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <optional>
@@ -16,11 +18,12 @@
 #include "bits.hpp"
 #include "booster.hpp"
 #include "counts.hpp"
+#include "distinct.hpp"
 #include "entropy.hpp"
 #include "evaluate.hpp"
 #include "follow.hpp"
 #include "kernels.hpp"
-#include "logistic.hpp"
+#include "nodes.hpp"
 #include "require.hpp"
 
 namespace nb = nanobind;
@@ -134,15 +137,17 @@ struct BoundRows {
   Array2<uint64_t> columns;
   std::optional<Array1<double>> weight;
   std::optional<BoundCells> cells;
+  std::optional<Array1<uint32_t>> count;
   WeightedRows rows;
 
   BoundRows(Array2<uint64_t> columns, size_t n_rows, std::optional<Array1<double>> weight,
-            std::optional<BoundCells> cells)
-      : columns(std::move(columns)), weight(std::move(weight)), cells(std::move(cells)) {
+            std::optional<BoundCells> cells, std::optional<Array1<uint32_t>> count)
+      : columns(std::move(columns)), weight(std::move(weight)), cells(std::move(cells)), count(std::move(count)) {
+    require(!this->count || (this->count->shape(0) == n_rows && !this->weight), "count: one per row, and no weights");
     require(!this->weight || this->weight->shape(0) == n_rows, "weight: one value per row is needed");
     require(!this->cells || this->cells->view.rows == n_rows, "cells: one per row and column is needed");
     rows = {columns_of(this->columns, n_rows), this->weight ? this->weight->data() : nullptr,
-            this->cells ? &this->cells->view : nullptr};
+            this->cells ? &this->cells->view : nullptr, this->count ? this->count->data() : nullptr};
   }
   BoundRows(const BoundRows&) = delete;
   const WeightedRows& with_position(size_t position) const {
@@ -167,7 +172,8 @@ struct BoundTrees {
   size_t n_features;
 
   BoundTrees(Array2<uint16_t> splits, Array1<float> gains, Array1<int32_t> values, Array1<int64_t> offsets,
-             int32_t limit, std::optional<Array1<uint16_t>> closers = std::nullopt, int32_t closed = 0)
+             int32_t limit, std::optional<Array1<uint16_t>> closers = std::nullopt, int32_t closed = 0,
+             std::array<uint8_t, kKnees> stretch = {kAsTheyAre, kAsTheyAre, kAsTheyAre})
       : splits(std::move(splits)),
         gains(std::move(gains)),
         values(std::move(values)),
@@ -185,7 +191,9 @@ struct BoundTrees {
             limit,
             this->closers ? this->closers->data() : nullptr,
             this->closers ? this->closers->shape(0) : 0,
-            closed};
+            closed,
+            {}};
+    std::copy(stretch.begin(), stretch.end(), view.stretch.eighths);
     n_features = check_trees(view, n_splits);
   }
   explicit BoundTrees(Trees&& trees)
@@ -254,17 +262,6 @@ New1<double> curve_of(const BoundRows& rows, size_t position, const BoundTrees& 
   return give(std::move(result));
 }
 
-New1<int32_t> log_odds_of(const Array2<uint64_t>& columns, size_t n_rows, const BoundTrees& trees) {
-  const Columns given = columns_of(columns, n_rows);
-  require(trees.n_features <= columns.shape(0), "a split uses a column that is not there");
-  std::vector<int32_t> result;
-  {
-    nb::gil_scoped_release released;
-    result = log_odds(given, trees.view);
-  }
-  return give<New1<int32_t>>(std::move(result), {n_rows});
-}
-
 void check_index(const Array1<int32_t>& index, size_t n_rows) {
   for (size_t i = 0; i < index.shape(0); ++i)
     require(index.data()[i] >= 0 && static_cast<size_t>(index.data()[i]) < n_rows, "index: no such row");
@@ -281,33 +278,6 @@ BoundCells BoundCells::take(const Array1<int32_t>& index) const {
         taken[c * n + i] = view.cells[c * view.rows + static_cast<size_t>(index.data()[i])];
   }
   return {give<Array2<uint16_t>>(std::move(taken), {view.count, n}), first, offsets, lo, hi, true};
-}
-
-New1<int32_t> log_odds_of_some(const Array2<uint8_t>& rows, const Array1<int32_t>& index, const BoundTrees& trees) {
-  const Rows r = rows_of(rows);
-  require(trees.n_features <= 8 * r.stride, "a split uses a column that is not there");
-  check_index(index, r.count);
-  std::vector<int32_t> result;
-  {
-    nb::gil_scoped_release released;
-    result = log_odds_at(r, index.data(), index.shape(0), trees.view);
-  }
-  return give(std::move(result));
-}
-
-New1<int64_t> log_likelihoods(const Array1<int32_t>& log_odds, const Array1<uint64_t>& target) {
-  const size_t n = log_odds.shape(0);
-  require(target.shape(0) * 64 >= n, "target: too few bits");
-  std::vector<int64_t> result(n);
-  for (size_t i = 0; i < n; ++i)
-    result[i] = log_likelihood(log_odds.data()[i], static_cast<int32_t>(target.data()[i / 64] >> (i % 64) & 1));
-  return give(std::move(result));
-}
-
-New1<int32_t> probabilities(const Array1<int32_t>& log_odds) {
-  std::vector<int32_t> result(log_odds.shape(0));
-  for (size_t i = 0; i < result.size(); ++i) result[i] = probability(log_odds.data()[i]);
-  return give(std::move(result));
 }
 
 New2<uint64_t> transposed(const Array2<uint8_t>& rows, size_t n_columns) {
@@ -340,19 +310,129 @@ struct BoundCounts {
   Array1<uint16_t> which, at_least;
   CountsView view;
 
-  BoundCounts(Array2<uint64_t> masks, Array1<uint16_t> which, Array1<uint16_t> at_least)
+  BoundCounts(size_t position, Array2<uint64_t> masks, Array1<uint16_t> which, Array1<uint16_t> at_least)
       : masks(std::move(masks)),
         which(std::move(which)),
         at_least(std::move(at_least)),
-        view{this->masks.data(), this->masks.shape(0),  this->masks.shape(1),
+        view{position,           this->masks.data(),    this->masks.shape(0), this->masks.shape(1),
              this->which.data(), this->at_least.data(), this->which.shape(0)} {
     require(this->which.shape(0) == this->at_least.shape(0), "counts: a threshold for every feature is needed");
     for (size_t f = 0; f < view.n_features; ++f) require(view.which[f] < view.n_masks, "counts: there is no such mask");
+    require(position <= UINT16_MAX && view.words <= UINT16_MAX / 64 + 1, "counts: too many bits");
+    for (size_t m = 0; m < view.n_masks; ++m) {
+      const std::vector<uint16_t> counted = view.counted(m);
+      require(counted.empty() || counted.back() < position, "bits are counted that come later in the order");
+    }
   }
 };
 
 void check_counts(const Rows& rows, const BoundCounts& counts) {
   require(8 * counts.view.words <= rows.stride, "counts: a mask is longer than the rows");
+  require(counts.view.position <= 8 * rows.stride, "rows: fewer columns than asked for");
+}
+
+// The counts that trees look at, if any; the trees need no more than `n_columns`, and the features behind the position.
+const CountsView* counts_for(const BoundTrees& trees, const BoundCounts* counts, size_t n_columns) {
+  const size_t n_bits = counts ? counts->view.position : n_columns;
+  require(n_bits <= n_columns && trees.n_features <= n_bits + (counts ? counts->view.n_features : 0),
+          "a split uses a column that is not there");
+  for (size_t i = 0; i < trees.view.n_closers; ++i)
+    require(trees.view.closers[i] < n_columns, "a split uses a column that is not there");
+  return counts ? &counts->view : nullptr;
+}
+
+New1<int32_t> log_odds_of(const Array2<uint64_t>& columns, size_t n_rows, const BoundTrees& trees,
+                          const BoundCounts* counts) {
+  const Columns given = columns_of(columns, n_rows);
+  const CountsView* counted = counts_for(trees, counts, columns.shape(0));
+  std::vector<int32_t> result;
+  {
+    nb::gil_scoped_release released;
+    result = log_odds(given, trees.view, counted);
+  }
+  return give<New1<int32_t>>(std::move(result), {n_rows});
+}
+
+New1<int32_t> log_odds_of_some(const Array2<uint8_t>& rows, const Array1<int32_t>& index, const BoundTrees& trees,
+                               const BoundCounts* counts) {
+  const Rows r = rows_of(rows);
+  const CountsView* counted = counts_for(trees, counts, 8 * r.stride);
+  if (counts) check_counts(r, *counts);
+  check_index(index, r.count);
+  std::vector<int32_t> result;
+  {
+    nb::gil_scoped_release released;
+    result = log_odds_at(r, index.data(), index.shape(0), trees.view, counted);
+  }
+  return give(std::move(result));
+}
+
+// The trees of a column's nodes, and what they count (None: nothing).
+using ListOfTrees = nb::typed<nb::list, BoundTrees>;
+using ListOfCounts = nb::typed<nb::list, std::optional<BoundCounts>>;
+
+std::vector<NodeTrees> nodes_of(const ListOfTrees& trees, const ListOfCounts& counts, const Rows& rows) {
+  require(trees.size() == counts.size(), "nodes: counts, or None, are needed for every node");
+  std::vector<NodeTrees> nodes;
+  for (size_t k = 0; k < trees.size(); ++k) {
+    const auto& own = nb::cast<const BoundTrees&>(trees[k]);
+    const auto* counted = counts[k].is_none() ? nullptr : &nb::cast<const BoundCounts&>(counts[k]);
+    if (counted) check_counts(rows, *counted);
+    nodes.push_back({own.view, counts_for(own, counted, 8 * rows.stride)});
+  }
+  return nodes;
+}
+
+New1<int32_t> log_odds_of_nodes(const ListOfTrees& trees, const ListOfCounts& counts, const Array1<int32_t>& at,
+                                const Array2<uint8_t>& rows, const Array1<int32_t>& index) {
+  const Rows r = rows_of(rows);
+  const std::vector<NodeTrees> nodes = nodes_of(trees, counts, r);
+  check_index(index, r.count);
+  require(at.shape(0) == index.shape(0), "nodes: one for every row is needed");
+  for (size_t i = 0; i < at.shape(0); ++i)
+    require(at.data()[i] < static_cast<int64_t>(nodes.size()), "nodes: there is no such node");
+  std::vector<int32_t> result;
+  {
+    nb::gil_scoped_release released;
+    result = log_odds_by_node(nodes, at.data(), r, index.data(), index.shape(0));
+  }
+  return give(std::move(result));
+}
+
+New1<int64_t> log_likelihoods_of_cells(const ListOfTrees& trees, const ListOfCounts& counts, const Array1<int32_t>& low,
+                                       const Array1<int32_t>& cut, const Array1<int32_t>& high,
+                                       const Array1<uint16_t>& cells, const Array2<uint8_t>& rows,
+                                       const Array1<int32_t>& index) {
+  const Rows r = rows_of(rows);
+  const std::vector<NodeTrees> nodes = nodes_of(trees, counts, r);
+  check_index(index, r.count);
+  require(cells.shape(0) == index.shape(0), "cells: one for every row is needed");
+  require(low.shape(0) == nodes.size() && cut.shape(0) == nodes.size() && high.shape(0) == nodes.size(),
+          "nodes: the numbers of nodes do not add up");
+  for (size_t k = 0; k < nodes.size(); ++k)
+    require(0 <= low.data()[k] && low.data()[k] <= cut.data()[k] && cut.data()[k] <= high.data()[k] &&
+                high.data()[k] <= UINT16_MAX,
+            "nodes: not an interval of cells");
+  std::vector<int64_t> result;
+  {
+    nb::gil_scoped_release released;
+    result = log_likelihood_of_cells(nodes, {low.data(), cut.data(), high.data()}, cells.data(), r, index.data(),
+                                     index.shape(0));
+  }
+  return give(std::move(result));
+}
+
+New1<int64_t> log_likelihoods_of(const Array1<int32_t>& log_odds, const Array1<uint64_t>& target) {
+  require(target.shape(0) * 64 >= log_odds.shape(0), "target: too few bits");
+  std::vector<int64_t> result(log_odds.shape(0));
+  log_likelihoods(log_odds.data(), target.data(), result.size(), result.data());
+  return give(std::move(result));
+}
+
+New1<int32_t> probabilities_of(const Array1<int32_t>& log_odds) {
+  std::vector<int32_t> result(log_odds.shape(0));
+  probabilities(log_odds.data(), result.size(), result.data());
+  return give(std::move(result));
 }
 
 New2<uint16_t> counted(const Array2<uint8_t>& rows, const Array1<int32_t>& index, const BoundCounts& counts) {
@@ -368,18 +448,17 @@ New2<uint16_t> counted(const Array2<uint8_t>& rows, const Array1<int32_t>& index
   return give<New2<uint16_t>>(std::move(out), {n, counts.view.n_masks});
 }
 
-New2<uint8_t> with_counts(const Array2<uint8_t>& rows, const Array1<int32_t>& index, const BoundCounts& counts,
-                          size_t position, bool with_target) {
+New2<uint8_t> with_counts(const Array2<uint8_t>& rows, const Array1<int32_t>& index, const BoundCounts& counts) {
   const Rows r = rows_of(rows);
   check_counts(r, counts);
   check_index(index, r.count);
-  require(position + with_target <= 8 * r.stride, "rows: fewer columns than asked for");
-  const size_t bits = position + counts.view.n_features + 1;
+  require(counts.view.position < 8 * r.stride, "rows: fewer columns than asked for");
+  const size_t bits = counts.view.position + counts.view.n_features + 1;
   const size_t stride = (bits + 8 * kRowAlign - 1) / (8 * kRowAlign) * kRowAlign, n = index.shape(0);
   std::vector<uint8_t> out(n * stride);
   {
     nb::gil_scoped_release released;
-    append_counts(r, index.data(), n, counts.view, position, with_target, out.data(), stride);
+    append_counts(r, index.data(), n, counts.view, true, out.data(), stride);
   }
   return give<New2<uint8_t>>(std::move(out), {n, stride});
 }
@@ -564,6 +643,21 @@ class Entropies {
   ConditionalEntropies entropies_;
 };
 
+std::optional<std::pair<New1<int32_t>, New1<uint32_t>>> distinct_rows_of(const Array2<uint8_t>& rows,
+                                                                         const Array1<int32_t>& index, size_t n_columns,
+                                                                         size_t most) {
+  const Rows r = rows_of(rows);
+  require(n_columns <= 8 * r.stride, "n_columns: rows have fewer");
+  check_index(index, r.count);
+  DistinctRows found;
+  {
+    nb::gil_scoped_release released;
+    found = distinct_rows(r, index.data(), index.shape(0), n_columns, most);
+  }
+  if (found.index.empty()) return std::nullopt;
+  return std::make_pair(give(std::move(found.index)), give(std::move(found.count)));
+}
+
 std::pair<New1<double>, New1<double>> histogram_of(const Array2<uint8_t>& rows, const Array1<uint32_t>& index,
                                                    const Array2<uint16_t>& digits, std::optional<size_t> n_columns) {
   Rows r = rows_of(rows);
@@ -575,7 +669,7 @@ std::pair<New1<double>, New1<double>> histogram_of(const Array2<uint8_t>& rows, 
   planes.digits = static_cast<int>(digits.shape(0));
   for (int k = 0; k < planes.digits; ++k) planes.plane[k] = digits.data() + static_cast<size_t>(k) * r.count;
   std::vector<uint32_t> list(index.data(), index.data() + index.shape(0));
-  list.resize(list.size() + 8);
+  list.resize(list.size() + kIndexRoom);
   const size_t slots = scan_slots(r);
   std::vector<double> g(slots), h(slots), g_out(slots), h_out(slots);
   HistogramScratch scratch;
@@ -625,13 +719,16 @@ NB_MODULE(_core, m) {
            "cells"_a, "first"_a, "offsets"_a, "lo"_a, "hi"_a)
       .def("take", &BoundCells::take, "index"_a);
   nb::class_<BoundRows>(m, "WeightedRows")
-      .def(nb::init<Array2<uint64_t>, size_t, std::optional<Array1<double>>, std::optional<BoundCells>>(), "columns"_a,
-           "n_rows"_a, "weight"_a.none() = nb::none(), "cells"_a.none() = nb::none());
+      .def(nb::init<Array2<uint64_t>, size_t, std::optional<Array1<double>>, std::optional<BoundCells>,
+                    std::optional<Array1<uint32_t>>>(),
+           "columns"_a, "n_rows"_a, "weight"_a.none() = nb::none(), "cells"_a.none() = nb::none(),
+           "count"_a.noconvert().none() = nb::none());
   nb::class_<BoundTrees>(m, "Trees")
       .def(nb::init<Array2<uint16_t>, Array1<float>, Array1<int32_t>, Array1<int64_t>, int32_t,
-                    std::optional<Array1<uint16_t>>, int32_t>(),
+                    std::optional<Array1<uint16_t>>, int32_t, std::array<uint8_t, kKnees>>(),
            "splits"_a.noconvert(), "gains"_a.noconvert(), "values"_a.noconvert(), "offsets"_a.noconvert(),
-           "limit"_a = kNoLimit, "closers"_a.noconvert().none() = nb::none(), "closed"_a = 0)
+           "limit"_a = kNoLimit, "closers"_a.noconvert().none() = nb::none(), "closed"_a = 0,
+           "stretch"_a = std::array<uint8_t, kKnees>{kAsTheyAre, kAsTheyAre, kAsTheyAre})
       .def_prop_ro("limit", [](const BoundTrees& trees) { return trees.view.limit; })
       .def_ro("n_features", &BoundTrees::n_features)
       .def_prop_ro(
@@ -648,8 +745,8 @@ NB_MODULE(_core, m) {
           "train_curve", [](const BoundBoosted& boosted) { return boosted.train_curve; }, kShared)
       .def_prop_ro("valid_curve", [](const BoundBoosted& boosted) { return boosted.valid_curve; }, kShared);
   nb::class_<BoundCounts>(m, "Counts")
-      .def(nb::init<Array2<uint64_t>, Array1<uint16_t>, Array1<uint16_t>>(), "masks"_a.noconvert(),
-           "which"_a.noconvert(), "at_least"_a.noconvert());
+      .def(nb::init<size_t, Array2<uint64_t>, Array1<uint16_t>, Array1<uint16_t>>(), "position"_a,
+           "masks"_a.noconvert(), "which"_a.noconvert(), "at_least"_a.noconvert());
   nb::class_<BoundNetwork>(m, "Network")
       .def(nb::init<Array2<int32_t>, Array1<int32_t>, Array2<int32_t>, Array1<int32_t>, Array1<int32_t>,
                     BoundNetwork::TreesList, BoundNetwork::CountsList>(),
@@ -697,17 +794,21 @@ NB_MODULE(_core, m) {
   m.def("choose_simd_path", &choose_kernels, "name"_a);
   m.def("column_words", &column_words, "n_rows"_a);
   m.def("transpose", &transposed, "rows"_a, "n_columns"_a);
+  m.def("distinct_rows", &distinct_rows_of, "rows"_a, "index"_a, "n_columns"_a, "most"_a);
   m.def("take_columns", &taken, "rows"_a, "index"_a, "n_columns"_a);
   m.def("count_ones", &counted, "rows"_a, "index"_a, "counts"_a);
-  m.def("with_counts", &with_counts, "rows"_a, "index"_a, "counts"_a, "position"_a, "with_target"_a);
+  m.def("with_counts", &with_counts, "rows"_a, "index"_a, "counts"_a);
   m.def("boost", &boost_rows, "train"_a, "valid"_a, "position"_a, "parameters"_a, "seed"_a, "start"_a, "cancel"_a);
   m.def("refit", &refit_trees, "rows"_a, "position"_a, "trees"_a, "parameters"_a, "n_start"_a, "start_rate"_a,
         "cancel"_a);
   m.def("curve", &curve_of, "rows"_a, "position"_a, "trees"_a, "cancel"_a);
-  m.def("log_odds", &log_odds_of, "columns"_a, "n_rows"_a, "trees"_a);
-  m.def("log_odds_at", &log_odds_of_some, "rows"_a, "index"_a, "trees"_a);
-  m.def("log_likelihoods", &log_likelihoods, "log_odds"_a, "target"_a);
-  m.def("probabilities", &probabilities, "log_odds"_a);
+  m.def("log_odds", &log_odds_of, "columns"_a, "n_rows"_a, "trees"_a, "counts"_a.none() = nb::none());
+  m.def("log_odds_at", &log_odds_of_some, "rows"_a, "index"_a, "trees"_a, "counts"_a.none() = nb::none());
+  m.def("log_odds_by_node", &log_odds_of_nodes, "trees"_a, "counts"_a, "at"_a, "rows"_a, "index"_a);
+  m.def("log_likelihoods_of_cells", &log_likelihoods_of_cells, "trees"_a, "counts"_a, "low"_a, "cut"_a, "high"_a,
+        "cells"_a, "rows"_a, "index"_a);
+  m.def("log_likelihoods", &log_likelihoods_of, "log_odds"_a, "target"_a);
+  m.def("probabilities", &probabilities_of, "log_odds"_a);
   m.def("follow", &followed, "network"_a, "cells"_a, "likelihood"_a, "how"_a, "numbers"_a);
   m.def("histogram", &histogram_of, "rows"_a, "index"_a, "digits"_a, "n_columns"_a = nb::none());
 }

@@ -70,7 +70,7 @@ Predictors::Predictors(const Columns& columns, size_t position, const std::vecto
     if (!skip.empty() && skip[j]) continue;
     const uint64_t* column = columns.column(j);
     size_t ones = 0;
-    for (size_t w = 0; w < columns.words; ++w) ones += static_cast<size_t>(__builtin_popcountll(column[w]));
+    for (size_t w = 0; w < columns.words; ++w) ones += popcount(column[w]);
     if (ones > 0 && ones < columns.rows) position_.push_back(static_cast<uint16_t>(j));
   }
   reserve(columns, count());

@@ -1,7 +1,6 @@
 #include "counts.hpp"
 
 #include <cstring>
-#include <vector>
 
 namespace lbarn {
 
@@ -32,15 +31,22 @@ void set_bit(uint8_t* row, size_t bit) { row[bit / 8] = static_cast<uint8_t>(row
 
 }  // namespace
 
+std::vector<uint16_t> CountsView::counted(size_t mask) const {
+  std::vector<uint16_t> found;
+  for (size_t bit = 0; bit < 64 * words; ++bit)
+    if (masks[mask * words + bit / 64] >> (bit % 64) & 1) found.push_back(static_cast<uint16_t>(bit));
+  return found;
+}
+
 void count_ones(const Rows& rows, const int32_t* index, size_t count, const CountsView& counts, uint16_t* out) {
   for (size_t i = 0; i < count; ++i)
     count_row(rows.row(static_cast<size_t>(index[i])), counts, out + i * counts.n_masks);
 }
 
-void append_counts(const Rows& rows, const int32_t* index, size_t count, const CountsView& counts, size_t position,
-                   bool with_target, uint8_t* out, size_t stride) {
+void append_counts(const Rows& rows, const int32_t* index, size_t count, const CountsView& counts, bool with_target,
+                   uint8_t* out, size_t stride) {
   std::vector<uint16_t> found(counts.n_masks);
-  const size_t whole = position / 8;
+  const size_t position = counts.position, whole = position / 8;
   const auto rest = static_cast<uint8_t>((1u << position % 8) - 1);
   for (size_t i = 0; i < count; ++i, out += stride) {
     const uint8_t* row = rows.row(static_cast<size_t>(index[i]));

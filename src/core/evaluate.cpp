@@ -1,17 +1,16 @@
 #include "evaluate.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 
+#include "compact.hpp"
 #include "kernels.hpp"
 #include "logistic.hpp"
 
 namespace lbarn {
 namespace {
 
-constexpr size_t kWalkedRows =
-    12;  // so few are walked through the trees one by one: that is as fast, without any set-up
+constexpr size_t kWalkedRows = 4;  // so few are walked through the trees one by one: that is faster, without set-up
 
 bool is_one(const uint8_t* row, uint16_t feature) { return row[feature / 8] >> (feature % 8) & 1; }
 
@@ -22,83 +21,48 @@ int32_t walk(const uint8_t* row, const TreesView& trees) {
     size_t leaf = 0;
     for (size_t k = 0; k < tree.n_splits; ++k) {
       const Split split = tree.splits[k];
-      leaf = (split.leaf == leaf) & is_one(row, split.feature) ? k + 1 : leaf;
+      leaf = ((split.leaf == leaf) & is_one(row, split.feature)) ? k + 1 : leaf;
     }
     sum += tree.values[leaf];
   }
   return sum;
 }
 
+// The same with features that count.
+int32_t walk(const Rows& rows, int32_t index, const TreesView& trees, const CountsView* counts) {
+  if (!counts) return walk(rows.row(static_cast<size_t>(index)), trees);
+  std::vector<uint8_t> row((counts->position + counts->n_features) / 8 + 1);
+  append_counts(rows, &index, 1, *counts, false, row.data(), row.size());
+  return walk(row.data(), trees);
+}
+
 // What a sum over the trees means for a row: its log-odds.
 int32_t log_odds_of(int32_t sum, const uint8_t* row, const TreesView& trees) {
   for (size_t i = 0; i < trees.n_closers; ++i)
     if (is_one(row, trees.closers[i])) return trees.closed;
-  return clamped(sum, trees.limit);
+  return certain(sum, trees);
 }
 
-// The same trees on the features that they split on, numbered anew in ascending order, and where those are in a row.
-class CompactTrees {
- public:
-  explicit CompactTrees(const TreesView& trees) : view_(trees) {
-    const auto n_splits = static_cast<size_t>(trees.offsets[trees.count]);
-    size_t end = 0;
-    for (size_t k = 0; k < n_splits; ++k) end = std::max(end, size_t{trees.splits[k].feature} + 1);
-    std::vector<uint16_t> number(end);
-    for (size_t k = 0; k < n_splits; ++k) number[trees.splits[k].feature] = 1;
-    for (size_t feature = 0; feature < end; ++feature) {
-      if (!number[feature]) continue;
-      number[feature] = static_cast<uint16_t>(count_++);
-      const size_t word = feature / 64;
-      if (words_.empty() || words_.back() != word) words_.push_back(word);
-      places_.push_back({static_cast<uint16_t>(words_.size() - 1), static_cast<uint16_t>(feature % 64)});
-    }
-    splits_.reserve(n_splits);
-    for (size_t k = 0; k < n_splits; ++k) splits_.push_back({trees.splits[k].leaf, number[trees.splits[k].feature]});
-    view_.splits = splits_.data();
+void add_counting_trees(const Columns& columns, const TreesView& trees, const CountsView& counts, int32_t* sums) {
+  const CompactTrees compact(trees, &counts);
+  const std::unique_ptr<uint64_t[]> block(new uint64_t[compact.features() * kBlockWords]);
+  for (size_t base = 0; base < columns.rows; base += kBlockRows) {
+    const size_t n = std::min(kBlockRows, columns.rows - base), words = (n + 63) / 64;
+    compact.gather(columns, base / 64, words, block.get());
+    kernels().add_trees({block.get(), n, words}, compact.view(), sums + base);
   }
-
-  const TreesView& view() const { return view_; }
-  size_t features() const { return count_; }
-
-  // The features' bits of up to 64 rows: one word for each feature, `stride` apart.
-  void gather(const Kernels& kernels, const Rows& rows, const int32_t* index, size_t count, uint64_t* out,
-              size_t stride) const {
-    BitBlock block;
-    size_t feature = 0;
-    for (size_t first = 0; first < words_.size(); first += kBlockLanes) {
-      const size_t lanes = std::min(kBlockLanes, words_.size() - first);
-      std::memset(&block, 0, sizeof block);
-      for (size_t r = 0; r < count; ++r) {
-        const uint8_t* row = rows.row(static_cast<size_t>(index[r]));
-        for (size_t lane = 0; lane < lanes; ++lane)
-          std::memcpy(&block.word[r][lane], row + 8 * words_[first + lane], sizeof(uint64_t));
-      }
-      kernels.transpose_block(block);
-      for (; feature < count_ && places_[feature].word < first + lanes; ++feature)
-        out[feature * stride] = block.word[places_[feature].bit][places_[feature].word - first];
-    }
-  }
-
- private:
-  struct Place {
-    uint16_t word;  // its number among the words that are used
-    uint16_t bit;
-  };
-
-  TreesView view_;
-  size_t count_ = 0;
-  std::vector<Split> splits_;
-  std::vector<size_t> words_;
-  std::vector<Place> places_;  // of the features, ascending
-};
+}
 
 }  // namespace
 
-std::vector<int32_t> log_odds(const Columns& columns, const TreesView& trees) {
+std::vector<int32_t> log_odds(const Columns& columns, const TreesView& trees, const CountsView* counts) {
   std::vector<int32_t> sums(columns.padded_rows());
-  kernels().add_trees(columns, trees, sums.data());
-  if (trees.limit < kNoLimit)
-    for (int32_t& sum : sums) sum = clamped(sum, trees.limit);
+  if (counts)
+    add_counting_trees(columns, trees, *counts, sums.data());
+  else
+    kernels().add_trees(columns, trees, sums.data());
+  if (trees.limit < kNoLimit || !trees.stretch.none())
+    for (int32_t& sum : sums) sum = certain(sum, trees);
   for (size_t w = 0; trees.n_closers && w < columns.words; ++w) {
     uint64_t any = 0;
     for (size_t i = 0; i < trees.n_closers; ++i) any |= columns.column(trees.closers[i])[w];
@@ -108,30 +72,41 @@ std::vector<int32_t> log_odds(const Columns& columns, const TreesView& trees) {
   return sums;
 }
 
-std::vector<int32_t> log_odds_at(const Rows& rows, const int32_t* index, size_t count, const TreesView& trees) {
+std::vector<int32_t> log_odds_at(const Rows& rows, const int32_t* index, size_t count, const TreesView& trees,
+                                 const CountsView* counts) {
   std::vector<int32_t> result(count);
   if (count <= kWalkedRows) {
-    for (size_t i = 0; i < count; ++i) {
-      const uint8_t* row = rows.row(static_cast<size_t>(index[i]));
-      result[i] = log_odds_of(walk(row, trees), row, trees);
-    }
+    for (size_t i = 0; i < count; ++i)
+      result[i] = log_odds_of(walk(rows, index[i], trees, counts), rows.row(static_cast<size_t>(index[i])), trees);
     return result;
   }
   const Kernels& k = kernels();
-  const CompactTrees compact(trees);
+  const CompactTrees compact(trees, counts);
   const size_t most_words = std::min(kBlockWords, (count + 63) / 64);
   const std::unique_ptr<uint64_t[]> columns(new uint64_t[compact.features() * most_words]);
   int32_t sums[kBlockRows];
   for (size_t base = 0; base < count; base += kBlockRows) {
     const size_t n = std::min(kBlockRows, count - base), words = (n + 63) / 64;
-    for (size_t w = 0; w < words; ++w)
-      compact.gather(k, rows, index + base + 64 * w, std::min<size_t>(64, n - 64 * w), columns.get() + w, words);
+    compact.gather(k, rows, index + base, n, columns.get());
     std::fill(sums, sums + 64 * words, 0);
     k.add_trees({columns.get(), n, words}, compact.view(), sums);
     for (size_t r = 0; r < n; ++r)
       result[base + r] = log_odds_of(sums[r], rows.row(static_cast<size_t>(index[base + r])), trees);
   }
   return result;
+}
+
+void probabilities(const int32_t* log_odds, size_t count, int32_t* out) {
+  for (size_t i = 0; i < count; ++i) out[i] = probability(log_odds[i]);
+}
+
+void log_likelihoods(const int32_t* log_odds, const uint64_t* target, size_t count, int64_t* out) {
+  for (size_t base = 0; base < count; base += 64) {
+    const size_t n = std::min<size_t>(64, count - base);
+    int32_t y[64];
+    for (size_t r = 0; r < 64; ++r) y[r] = static_cast<int32_t>(target[base / 64] >> r & 1);
+    for (size_t r = 0; r < n; ++r) out[base + r] = log_likelihood(log_odds[base + r], y[r]);
+  }
 }
 
 }  // namespace lbarn

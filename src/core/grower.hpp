@@ -51,7 +51,7 @@ class Grower {
   size_t list(const Leaf& leaf) { return kernels_.list_rows(leaf.mask.data(), columns_.words, index_.data()); }
   void scan_root(const QuantisedRows& rows, const GrowthLimits& limits);
   void divide(Leaf& smaller, Leaf& larger, const QuantisedRows& rows, const GrowthLimits& limits);
-  void scan_bits(Leaf& leaf, size_t count, const QuantisedRows& rows, const GrowthLimits& limits);
+  void scan_bits(Leaf& leaf, size_t count, bool in_order, const QuantisedRows& rows, const GrowthLimits& limits);
   void search(Leaf& leaf, const CellSplit& best_cells, double l2);
   CellSplit best_of_few(Leaf& leaf, const QuantisedRows& rows, double l2);
   static CellPredictors::Node node_of(Leaf& leaf) { return {leaf.cells.data(), leaf.g_total, leaf.h_total}; }
@@ -62,8 +62,9 @@ class Grower {
   const CellPredictors& cells_;
   std::vector<Leaf> leaves_;  // kept from tree to tree
   std::vector<uint32_t> index_;
-  std::vector<double> scores_;
-  std::vector<CellRow> fresh_;  // zeros between scans
+  std::vector<float> scores_;
+  std::vector<uint8_t> interleaved_;  // all rows, for roots
+  std::vector<CellRow> fresh_;        // zeros between scans
   std::vector<CellScores> cell_scores_, other_cell_scores_;
   CellPredictors::Few few_;
   size_t few_rows_ = 0;  // leaves of so many have no sums over cells

@@ -7,10 +7,11 @@
 namespace lbarn {
 
 const Kernels& portable_kernels();
-#if defined(__x86_64__)
+#if LBARN_AVX2
 const Kernels& avx2_kernels();
+const Kernels& avx512_kernels();
 #endif
-#if defined(__aarch64__)
+#if LBARN_NEON
 const Kernels& neon_kernels();
 #endif
 
@@ -19,10 +20,13 @@ namespace {
 // Fastest first.
 std::vector<const Kernels*> paths() {
   std::vector<const Kernels*> found;
-#if defined(__x86_64__)
+#if LBARN_AVX2
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2"))
+    found.push_back(&avx512_kernels());
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")) found.push_back(&avx2_kernels());
 #endif
-#if defined(__aarch64__)
+#if LBARN_NEON
   found.push_back(&neon_kernels());
 #endif
   found.push_back(&portable_kernels());

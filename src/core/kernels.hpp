@@ -13,13 +13,15 @@
 
 namespace lbarn {
 
-constexpr int kMaxDigits = 4;
+constexpr int kMaxDigits = 9;
+constexpr size_t kIndexRoom = 16;  // entries that a list of rows has room for behind its end
 
 // A row's quantised g and h are `digits` digits of 6 bits, least significant first; plane k holds digit k of g in the
 // low byte and of h in the high byte of one uint16 per row. The top digit of g is signed, all others are unsigned.
 struct DigitPlanes {
   const uint16_t* plane[kMaxDigits] = {};
   int digits = 0;
+  int largest = 63;  // of h where there is one digit; g is at most half of it
 };
 
 struct HistogramScratch {
@@ -49,7 +51,7 @@ LBARN_INLINE double split_score(double g1, double h1, double G, double H, double
   const double g0 = G - g1, h0 = H - h1;
   const double a = h0 + l2, b = h1 + l2;
   const double score = (g0 * g0 * b + g1 * g1 * a) / (a * b);
-  return (h0 > 0.0) & (h1 > 0.0) ? score : 0.0;
+  return ((h0 > 0.0) & (h1 > 0.0)) ? score : 0.0;
 }
 
 struct BestSplit {
@@ -105,11 +107,14 @@ struct LeafSum {
   int64_t h = 0;
 };
 
-// What a pass over the rows reads and writes. Arrays are padded to whole blocks; weight is null where all are 1.
+// What a pass over the rows reads and writes. Arrays are padded to whole blocks; weight and count are null where all
+// are
+// 1. A row of count n stands for n equal ones: g and h are those of each, sums are over all of them.
 struct RowState {
   size_t rows;
   const uint64_t* target;
   const float* weight;
+  const uint32_t* count;
   int32_t* log_odds;
   int32_t* g;
   int32_t* h;
@@ -120,6 +125,8 @@ struct RoundSummary {
   int64_t log_likelihood = 0;
   int32_t max_g = 0;
   int32_t max_h = 0;
+  int64_t most_g = 0;  // of a row's g times its count, where rows have counts
+  int64_t most_h = 0;
 };
 
 struct Quantiser {
@@ -138,14 +145,20 @@ struct Kernels {
   const char* name;
 
   // Sums of the quantised g and h over the listed rows with a 1, for every bit of the rows: integers, in scan order.
-  // `index` has room for 8 more entries than `count`, which are written.
+  // `index` has `kIndexRoom` more entries than `count`, which are written.
   void (*histogram)(const Rows& rows, uint32_t* index, size_t count, const DigitPlanes& planes,
                     HistogramScratch& scratch, double* g, double* h);
+
+  // The same of all rows, whatever their digits, from the rows `interleaved` by the other function. Digits have room
+  // for 15 rows more than there are, which are zero.
+  void (*interleave_rows)(const Rows& rows, std::vector<uint8_t>& interleaved);
+  void (*histogram_of_all)(const Rows& rows, const std::vector<uint8_t>& interleaved, const DigitPlanes& planes,
+                           HistogramScratch& scratch, double* g, double* h);
 
   // The split of a node with totals G, H of greatest score, the lowest feature among equals; score 0 where none exists.
   // `g`, `h` and `scratch` have `slots` entries, in scan order.
   BestSplit (*best_split)(const double* g, const double* h, size_t slots, double G, double H, double l2,
-                          double* scratch);
+                          float* scratch);
 
   // Adds the values of the listed rows to sums[slot] for each of the row's slots; a row has `columns` of them.
   void (*add_cells16)(const uint16_t* slots, size_t columns, const uint32_t* index, size_t count,
@@ -192,11 +205,17 @@ struct Kernels {
   QuantisedTotals (*quantise)(size_t rows, const int32_t* g, const int32_t* h, int32_t max_g, int32_t max_h,
                               const Quantiser& how, uint16_t* const* planes, uint64_t* active);
 
+  // The same for rows with counts. Rounded at random, the product of g and count is; else g is, as if by itself, and
+  // then multiplied: the sums are those of all rows that it stands for.
+  QuantisedTotals (*quantise_counted)(size_t rows, const int32_t* g, const int32_t* h, const uint32_t* count,
+                                      double max_g, double max_h, const Quantiser& how, uint16_t* const* planes,
+                                      uint64_t* active);
+
   // Marks a random share of features: those whose random number is not above the threshold.
   void (*draw_features)(RoundKey key, size_t count, uint32_t threshold, uint8_t* kept);
 
-  // Adds the trees' values to the log-odds of all rows, padding included; their limit is not looked at. Columns may
-  // have any number of words here.
+  // Adds the trees' values to the log-odds of all rows, and of what fills up their last word; their limit is not
+  // looked at. Columns may have any number of words here.
   void (*add_trees)(const Columns& columns, const TreesView& trees, int32_t* log_odds);
 
   // P(0) and P(1), to the last digits that log-likelihoods have; 0 where it is below e^-707. `count` is a multiple

@@ -1,13 +1,15 @@
 // The kernels' bodies. Each SIMD path includes this once, after defining LBARN_TARGET (its function attributes) and
-// its `Isa` (the three byte-shuffle steps of the histogram). Everything else is plain C++ that the compiler vectorises.
+// its `Isa` (the byte-shuffle steps of the histogram, and listing). Everything else is plain C++ that the compiler
+// vectorises.
 //
-// The histogram, for 8 rows (two groups of 4) and 128 features at a time:
+// The histogram, for 8 rows (two groups of 4; a path may take four groups) and 128 features at a time:
 //
 //   rows      r0..r3 | r4..r7, 16 bytes each
 //   nibbles   4 vectors of 32 bytes: byte b of vector k holds the bits of features 8b + k (low nibble) and 8b + 4 + k
 //             (high nibble) of r0..r3 in bytes 0..15, of r4..r7 in bytes 16..31
-//   tables    16 bytes per group: entry s is the sum of g (plus 128 for the signed digit) or h over the subset s of its
-//   4 rows sums      [g, h][chunk][k][low, high][byte], 32 bits: the scan order
+//   tables    16 bytes per group: entry s is the sum of g (plus a bias for the signed digit) or h over the subset s of
+//             its 4 rows
+//   sums      [g, h][chunk][k][low, high][byte], 32 bits: the scan order
 #pragma once
 
 #include <algorithm>
@@ -15,94 +17,169 @@
 #include <cstring>
 
 #include "kernels.hpp"
+#include "lanes.hpp"
+#include "listing.hpp"
 #include "logistic.hpp"
 
 namespace lbarn {
 namespace {
 
-constexpr size_t kPairs = 256;            // pairs of groups per block: 256 x 255 fits 16 bits
-constexpr size_t kScanRows = 8 * kPairs;  // rows per block
-constexpr size_t kNibbleStride =
-    32 * kPairs + 64;           // from vector to vector: not a power of two, so that they do not share cache sets
-constexpr size_t kChunk = 128;  // features per chunk
-constexpr size_t kAhead = 8;    // pairs of groups from a hint to its use
+constexpr size_t kScanRows = 2048;                         // rows per block
+constexpr size_t kPackRows = 4 * Isa::kGroups;             // rows whose groups make one vector, a pack
+constexpr size_t kPackBytes = 16 * Isa::kGroups;           // of a vector
+constexpr size_t kPacks = kScanRows / kPackRows;           // per block: 256 x 255 fits 16 bits
+constexpr size_t kNibbleStride = 16 * kScanRows / 4 + 64;  // from vector to vector: not a power of two, so that they do
+                                                           // not share cache sets
+constexpr size_t kChunk = 128;                             // features per chunk
+constexpr size_t kAhead = 64 / kPackRows;                  // packs from a hint to its use
+
+// Sums over a block of packs for every digit, which starts at digits[k] for its first row.
+struct DigitSums {
+  const DigitPlanes& planes;
+  HistogramScratch& scratch;
+  size_t chunks;
+  int bias;      // of the top digit of g, so that no sum of a group is negative
+  size_t burst;  // so many lookups fit a byte: those of digits that are small
+
+  DigitSums(const DigitPlanes& planes, HistogramScratch& scratch, size_t chunks)
+      : planes(planes),
+        scratch(scratch),
+        chunks(chunks),
+        bias(planes.digits == 1 ? 2 * (planes.largest + 1) : 128),
+        burst(planes.digits == 1 ? static_cast<size_t>(std::max(1, 255 / (4 * (planes.largest + 1)))) : 1) {
+    scratch.g_tables.resize(kPacks * kPackBytes);
+    scratch.h_tables.resize(kPacks * kPackBytes);
+    scratch.sums.assign(static_cast<size_t>(planes.digits) * 2 * slots(), 0);
+  }
+
+  size_t slots() const { return chunks * kChunk; }
+
+  LBARN_TARGET LBARN_INLINE void add(const uint8_t* nibbles, const uint16_t* digits, int digit, size_t packs) {
+    uint8_t *g_tables = scratch.g_tables.data(), *h_tables = scratch.h_tables.data();
+    for (size_t p = 0; p < packs; ++p)
+      Isa::tables(digits + kPackRows * p, digit == planes.digits - 1 ? bias : 0, g_tables + kPackBytes * p,
+                  h_tables + kPackBytes * p);
+    uint32_t* sums = scratch.sums.data() + static_cast<size_t>(digit) * 2 * slots();
+    for (size_t v = 0; v < 4 * chunks; ++v)
+      Isa::accumulate(nibbles + v * kNibbleStride, g_tables, h_tables, packs, burst, sums + 32 * v,
+                      sums + slots() + 32 * v);
+  }
+
+  // The sums as numbers, of so many packs in all. Each group has put the bias of the top digit into every one of them.
+  LBARN_TARGET LBARN_INLINE void finish(size_t packs, double* g, double* h) const {
+    const size_t n = slots();
+    double unit = 1.0;
+    for (int digit = 0; digit < planes.digits; ++digit, unit *= 64.0) {
+      const uint32_t* sums = scratch.sums.data() + static_cast<size_t>(digit) * 2 * n;
+      const double off =
+          digit == planes.digits - 1 ? static_cast<double>(bias) * static_cast<double>(packs * Isa::kGroups) : 0.0;
+      if (digit == 0) {
+        for (size_t s = 0; s < n; ++s) g[s] = static_cast<double>(static_cast<int32_t>(sums[s])) - off;
+        for (size_t s = 0; s < n; ++s) h[s] = static_cast<double>(static_cast<int32_t>(sums[n + s]));
+      } else {
+        for (size_t s = 0; s < n; ++s) g[s] += unit * (static_cast<double>(static_cast<int32_t>(sums[s])) - off);
+        for (size_t s = 0; s < n; ++s) h[s] += unit * static_cast<double>(static_cast<int32_t>(sums[n + s]));
+      }
+    }
+  }
+};
 
 LBARN_TARGET void histogram(const Rows& rows, uint32_t* index, size_t count, const DigitPlanes& planes,
                             HistogramScratch& scratch, double* g, double* h) {
-  const size_t chunks = rows.width / kScanBytes;
-  const size_t vectors = 4 * chunks;
-  const size_t slots = chunks * kChunk;
-  scratch.nibbles.resize(vectors * kNibbleStride);
-  scratch.g_tables.resize(kPairs * 32);
-  scratch.h_tables.resize(kPairs * 32);
+  DigitSums sums(planes, scratch, rows.width / kScanBytes);
+  scratch.nibbles.resize(4 * sums.chunks * kNibbleStride);
   scratch.picked.resize(kScanRows);
-  scratch.sums.assign(planes.digits * 2 * slots, 0);
-  std::fill(index + count, index + count + 8, count ? index[count - 1] : 0);  // their digits are made zero below
-
+  std::fill(index + count, index + count + kPackRows,
+            count ? index[count - 1] : 0);  // their digits are made zero below
+  size_t all_packs = 0;
   for (size_t first = 0; first < count; first += kScanRows) {
     const size_t n = std::min(kScanRows, count - first);
-    const size_t pairs = (n + 7) / 8;
+    const size_t packs = (n + kPackRows - 1) / kPackRows;
     const uint32_t* block = index + first;
-    for (size_t p = 0; p < pairs; ++p) {
-      const uint8_t* row[8];
-      for (size_t r = 0; r < 8; ++r) row[r] = rows.row(block[8 * p + r]);
+    for (size_t p = 0; p < packs; ++p) {
+      const uint8_t* row[kPackRows];
+      for (size_t r = 0; r < kPackRows; ++r) row[r] = rows.row(block[kPackRows * p + r]);
       // Listed rows lie anywhere: without a hint much time would go into waiting for them.
-      if (p + kAhead < pairs)
-        for (size_t r = 0; r < 8; ++r) {
-          const uint8_t* later = rows.row(block[8 * (p + kAhead) + r]);
-          for (size_t byte = 0; byte < rows.width; byte += kCacheLine) __builtin_prefetch(later + byte);
+      if (p + kAhead < packs)
+        for (size_t r = 0; r < kPackRows; ++r) {
+          const uint8_t* later = rows.row(block[kPackRows * (p + kAhead) + r]);
+          for (size_t byte = 0; byte < rows.width; byte += kCacheLine) prefetch(later + byte);
         }
-      for (size_t c = 0; c < chunks; ++c)
-        Isa::interleave(row, kScanBytes * c, scratch.nibbles.data() + 4 * c * kNibbleStride + 32 * p, kNibbleStride);
+      for (size_t c = 0; c < sums.chunks; ++c)
+        Isa::interleave(row, kScanBytes * c, scratch.nibbles.data() + 4 * c * kNibbleStride + kPackBytes * p,
+                        kNibbleStride);
     }
     for (int digit = 0; digit < planes.digits; ++digit) {
       const uint16_t* plane = planes.plane[digit];
       for (size_t r = 0; r < n; ++r) scratch.picked[r] = plane[block[r]];
-      std::fill(scratch.picked.begin() + n, scratch.picked.begin() + 8 * pairs, uint16_t{0});
-      for (size_t p = 0; p < pairs; ++p)
-        Isa::tables(scratch.picked.data() + 8 * p, digit == planes.digits - 1 ? 128 : 0,
-                    scratch.g_tables.data() + 32 * p, scratch.h_tables.data() + 32 * p);
-      uint32_t* g_sums = scratch.sums.data() + digit * 2 * slots;
-      for (size_t v = 0; v < vectors; ++v)
-        Isa::accumulate(scratch.nibbles.data() + v * kNibbleStride, scratch.g_tables.data(), scratch.h_tables.data(),
-                        pairs, g_sums + 32 * v, g_sums + slots + 32 * v);
+      std::fill(scratch.picked.begin() + static_cast<std::ptrdiff_t>(n),
+                scratch.picked.begin() + static_cast<std::ptrdiff_t>(kPackRows * packs), uint16_t{0});
+      sums.add(scratch.nibbles.data(), scratch.picked.data(), digit, packs);
     }
+    all_packs += packs;
   }
+  sums.finish(all_packs, g, h);
+}
 
-  // Each group has put the bias of the signed digit, 128, into every one of its sums. Blocks but the last are full.
-  const double bias = 128.0 * static_cast<double>((count + 7) / 8 * 2);
-  double unit = 1.0;
-  for (int digit = 0; digit < planes.digits; ++digit, unit *= 64.0) {
-    const uint32_t* g_sums = scratch.sums.data() + digit * 2 * slots;
-    const double digit_bias = digit == planes.digits - 1 ? bias : 0.0;
-    if (digit == 0) {
-      for (size_t s = 0; s < slots; ++s) g[s] = static_cast<double>(static_cast<int32_t>(g_sums[s])) - digit_bias;
-      for (size_t s = 0; s < slots; ++s) h[s] = static_cast<double>(static_cast<int32_t>(g_sums[slots + s]));
-    } else {
-      for (size_t s = 0; s < slots; ++s)
-        g[s] += unit * (static_cast<double>(static_cast<int32_t>(g_sums[s])) - digit_bias);
-      for (size_t s = 0; s < slots; ++s) h[s] += unit * static_cast<double>(static_cast<int32_t>(g_sums[slots + s]));
-    }
+// All rows, interleaved once and for all. A block is as in the scratch of a histogram.
+LBARN_TARGET void interleave_rows(const Rows& rows, std::vector<uint8_t>& out) {
+  const size_t chunks = rows.width / kScanBytes;
+  const size_t block_bytes = 4 * chunks * kNibbleStride;
+  out.assign((rows.count + kScanRows - 1) / kScanRows * block_bytes, 0);
+  const std::vector<uint8_t> none(rows.width);
+  for (size_t first = 0; first < rows.count; first += kPackRows) {
+    const uint8_t* row[kPackRows];
+    for (size_t r = 0; r < kPackRows; ++r) row[r] = first + r < rows.count ? rows.row(first + r) : none.data();
+    uint8_t* block = out.data() + first / kScanRows * block_bytes + first % kScanRows / kPackRows * kPackBytes;
+    for (size_t c = 0; c < chunks; ++c)
+      Isa::interleave(row, kScanBytes * c, block + 4 * c * kNibbleStride, kNibbleStride);
   }
 }
 
-LBARN_INLINE int64_t bits_of(double x) {
-  int64_t bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  return bits;
+LBARN_TARGET void histogram_of_all(const Rows& rows, const std::vector<uint8_t>& interleaved, const DigitPlanes& planes,
+                                   HistogramScratch& scratch, double* g, double* h) {
+  DigitSums sums(planes, scratch, rows.width / kScanBytes);
+  size_t all_packs = 0;
+  for (size_t first = 0; first < rows.count; first += kScanRows) {
+    const size_t packs = (std::min(kScanRows, rows.count - first) + kPackRows - 1) / kPackRows;
+    const uint8_t* block = interleaved.data() + first / kScanRows * 4 * sums.chunks * kNibbleStride;
+    for (int digit = 0; digit < planes.digits; ++digit) sums.add(block, planes.plane[digit] + first, digit, packs);
+    all_packs += packs;
+  }
+  sums.finish(all_packs, g, h);
 }
 
+// Single precision screens: the best is among those within its error, of which double precision decides.
 LBARN_TARGET BestSplit best_split(const double* g, const double* h, size_t slots, double G, double H, double l2,
-                                  double* scratch) {
-  for (size_t j = 0; j < slots; ++j) scratch[j] = split_score(g[j], h[j], G, H, l2);
-  int64_t best = 0;  // scores are not negative, so their bits are ordered as they are
-  for (size_t j = 0; j < slots; ++j) best = std::max(best, bits_of(scratch[j]));
+                                  float* scratch) {
+  constexpr size_t kTogether = 64;     // slots are a multiple of it
+  constexpr double kLargeL2 = 0x1p40;  // beyond, products leave the range of single precision
+  const auto single_l2 = static_cast<float>(l2);
+  float best = 0.0f;
+  for (size_t j = 0; j < slots; ++j) {
+    const double g0 = G - g[j], h0 = H - h[j];
+    const auto a = static_cast<float>(h0) + single_l2, b = static_cast<float>(h[j]) + single_l2;
+    const auto x = static_cast<float>(g0), y = static_cast<float>(g[j]);
+    const float score = (x * x * b + y * y * a) / (a * b);
+    scratch[j] = ((h0 > 0.0) & (h[j] > 0.0)) ? score : 0.0f;
+  }
+  for (size_t j = 0; j < slots; ++j) best = std::max(best, scratch[j]);
   BestSplit split;
-  if (best == 0) return split;
+  if (best == 0.0f && l2 < kLargeL2) return split;
   split.feature = UINT32_MAX;
-  for (size_t j = 0; j < slots; ++j)
-    if (bits_of(scratch[j]) == best) split.feature = std::min(split.feature, static_cast<uint32_t>(feature_of_slot(j)));
-  std::memcpy(&split.score, &best, sizeof split.score);
+  const float near = l2 < kLargeL2 ? best * (1.0f - 0x1p-18f) : 0.0f;
+  for (size_t first = 0; first < slots; first += kTogether) {
+    int32_t any = 0;
+    for (size_t j = first; j < first + kTogether; ++j) any |= !(scratch[j] < near);
+    if (!any) continue;
+    for (size_t j = first; j < first + kTogether; ++j) {
+      if (scratch[j] < near) continue;  // what is not a number is looked at
+      const double score = split_score(g[j], h[j], G, H, l2);
+      const auto feature = static_cast<uint32_t>(feature_of_slot(j));
+      if (score > split.score || (score == split.score && score > 0.0 && feature < split.feature))
+        split = {score, feature};
+    }
+  }
   return split;
 }
 
@@ -116,34 +193,25 @@ LBARN_TARGET void add_cells(const Slot* slots, size_t columns, const uint32_t* i
   }
 }
 
-// Vectors that every compiler in question lowers to what the path has.
-typedef uint64_t SumVector __attribute__((vector_size(32)));
-typedef int32_t IntVector __attribute__((vector_size(32)));
-typedef float FloatVector __attribute__((vector_size(32)));
-
 // Scores in single precision of one row of cells, in two halves: within 2^-19 of what they are.
 LBARN_TARGET LBARN_INLINE void score_cells(const SumVector& low, const SumVector& high, const CellNode& node,
                                            const CellScores& position, IntVector& best) {
-  IntVector a, b, at;
-  std::memcpy(&a, &low, sizeof a);
-  std::memcpy(&b, &high, sizeof b);
+  IntVector g1, h1, at;
+  unpack_sums(low, high, g1, h1);
   std::memcpy(&at, &position, sizeof at);
-#if defined(__clang__)
-  const IntVector h1 = __builtin_shufflevector(a, b, 0, 2, 8, 10, 4, 6, 12, 14);
-  const IntVector g1 = __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15);
-#else
-  const IntVector h1 = __builtin_shuffle(a, b, IntVector{0, 2, 8, 10, 4, 6, 12, 14});
-  const IntVector g1 = __builtin_shuffle(a, b, IntVector{1, 3, 9, 11, 5, 7, 13, 15});
-#endif
   const IntVector g0 = node.g - g1, h0 = node.h - h1;
-  const FloatVector fg1 = __builtin_convertvector(g1, FloatVector), fg0 = __builtin_convertvector(g0, FloatVector);
-  const FloatVector fa = __builtin_convertvector(h0, FloatVector) + node.l2;
-  const FloatVector fb = __builtin_convertvector(h1, FloatVector) + node.l2;
+  FloatVector fg1, fg0, fa, fb;
+  convert(g1, fg1);
+  convert(g0, fg0);
+  convert(h0, fa);
+  convert(h1, fb);
+  fa += node.l2;
+  fb += node.l2;
   const FloatVector score = (fg0 * fg0 * fb + fg1 * fg1 * fa) / (fa * fb);
   IntVector bits;
   std::memcpy(&bits, &score, sizeof bits);
   bits &= (at > -1) & (h0 > 0) & (h1 > 0);
-  best = bits > best ? bits : best;  // scores are not negative, so their bits are ordered as they are
+  keep_larger(bits, best);  // scores are not negative, so their bits are ordered as they are
 }
 
 template <bool kOwn, bool kRest>
@@ -185,11 +253,11 @@ LBARN_TARGET LBARN_INLINE void scan_cells(const CellChunk* chunks, size_t count,
     }
     if (kOwn) {
       std::memcpy(own_scores + c, &own_best, sizeof own_best);
-      own_all = own_best > own_all ? own_best : own_all;
+      keep_larger(own_best, own_all);
     }
     if (kRest) {
       std::memcpy(rest_scores + c, &rest_best, sizeof rest_best);
-      rest_all = rest_best > rest_all ? rest_best : rest_all;
+      keep_larger(rest_best, rest_all);
     }
   }
   if (kOwn) std::memcpy(own_scores + count, &own_all, sizeof own_all);
@@ -211,8 +279,6 @@ LBARN_TARGET void subtract_cells(const CellChunk* chunks, size_t count, const Ce
                                  CellRow* rest, const CellNode& node, CellScores* scores) {
   scan_cells<false, true>(chunks, count, positions, fresh, nullptr, rest, node, node, nullptr, scores);
 }
-
-typedef int16_t ShortVector __attribute__((vector_size(32)));
 
 LBARN_TARGET int32_t score_few(const FewRows& few, const CellNode& node) {
   constexpr size_t kLanes = sizeof(ShortVector) / sizeof(int16_t), kTogether = 4;
@@ -242,7 +308,7 @@ LBARN_TARGET int32_t score_few(const FewRows& few, const CellNode& node) {
     const float score = (fg0 * fg0 * b + fg1 * fg1 * a) / (a * b);
     int32_t bits;
     std::memcpy(&bits, &score, sizeof bits);
-    few.scores[e] = (h0 > 0) & (h1 > 0) ? bits : 0;
+    few.scores[e] = ((h0 > 0) & (h1 > 0)) ? bits : 0;
   }
   int32_t best = 0;
   for (size_t e = 0; e < few.rows * few.columns; ++e) best = std::max(best, few.scores[e]);
@@ -255,24 +321,21 @@ LBARN_TARGET size_t split_mask(uint64_t* mask, const uint64_t* column, uint64_t*
     mask[w] &= ~column[w];
   }
   size_t count = 0;
-  for (size_t w = 0; w < words; ++w) count += static_cast<size_t>(__builtin_popcountll(ones[w]));
+  for (size_t w = 0; w < words; ++w) count += popcount(ones[w]);
   return count;
 }
 
 LBARN_TARGET size_t list_rows(const uint64_t* mask, size_t words, uint32_t* out) {
   size_t count = 0;
-  for (size_t w = 0; w < words; ++w) {
-    uint64_t bits = mask[w];
-    if (bits == 0) continue;
-    const auto base = static_cast<uint32_t>(64 * w);
-    const auto n = static_cast<size_t>(__builtin_popcountll(bits));
-    // Four at a time without asking whether there are so many: what is written past the end is written over.
-    for (size_t i = 0; i < n; i += 4)
-      for (size_t j = 0; j < 4; ++j) {
-        out[count + i + j] = base + static_cast<uint32_t>(__builtin_ctzll(bits | uint64_t{1} << 63));
-        bits &= bits - 1;
-      }
-    count += n;
+  for (size_t first = 0; first < words; first += kBlockWords) {
+    uint32_t some = 0;  // words that are not empty
+    for (size_t w = 0; w < kBlockWords; ++w) some |= static_cast<uint32_t>(mask[first + w] != 0) << w;
+    for (; some; some &= some - 1) {
+      const size_t w = first + lowest_bit(some);
+      const size_t n = popcount(mask[w]);
+      Isa::list_bits(mask[w], n, static_cast<uint32_t>(64 * w), out + count);
+      count += n;
+    }
   }
   return count;
 }
@@ -327,27 +390,37 @@ LBARN_TARGET void assign_leaves(const Columns& columns, const Tree& tree, uint16
     assign_words<kBlockWords>(columns.data + w, columns.words, tree, masks.data(), leaf + 64 * w);
 }
 
-LBARN_TARGET void sum_leaves(const RowState& state, const uint16_t* leaf, size_t leaves, LeafSum* sums) {
-  // Two sets of sums, so that neighbours in the same leaf do not wait for each other.
-  std::vector<LeafSum> other(leaves);
-  std::fill(sums, sums + leaves, LeafSum{});
-  const size_t padded = (state.rows + 1) / 2 * 2;
-  for (size_t i = 0; i < padded; i += 2) {
-    LeafSum& a = sums[leaf[i]];
-    a.g += state.g[i];
-    a.h += state.h[i];
-    LeafSum& b = other[leaf[i + 1]];
-    b.g += state.g[i + 1];
-    b.h += state.h[i + 1];
-  }
+template <bool kCounted>
+LBARN_TARGET void sum_all_leaves(const RowState& state, const uint16_t* leaf, size_t leaves, LeafSum* sums) {
+  // Several sets of sums, so that neighbours in the same leaf do not wait for each other.
+  constexpr size_t kSets = 8;
+  const size_t padded = (state.rows + kSets - 1) / kSets * kSets;
+  std::vector<LeafSum> sets(kSets * leaves);
+  for (size_t i = 0; i < padded; i += kSets)
+    for (size_t k = 0; k < kSets; ++k) {
+      LeafSum& sum = sets[kSets * leaf[i + k] + k];
+      const int64_t count = kCounted ? state.count[i + k] : 1;
+      sum.g += state.g[i + k] * count;
+      sum.h += state.h[i + k] * count;
+    }
   for (size_t l = 0; l < leaves; ++l) {
-    sums[l].g += other[l].g;
-    sums[l].h += other[l].h;
+    sums[l] = {};
+    for (size_t k = 0; k < kSets; ++k) {
+      sums[l].g += sets[kSets * l + k].g;
+      sums[l].h += sets[kSets * l + k].h;
+    }
   }
 }
 
+LBARN_TARGET void sum_leaves(const RowState& state, const uint16_t* leaf, size_t leaves, LeafSum* sums) {
+  if (state.count)
+    sum_all_leaves<true>(state, leaf, leaves, sums);
+  else
+    sum_all_leaves<false>(state, leaf, leaves, sums);
+}
+
 // One 64-row word of advance.
-template <bool kGradients, bool kWeighted>
+template <bool kGradients, bool kWeighted, bool kCounted>
 LBARN_TARGET LBARN_INLINE void advance_word(const RowState& state, size_t base, const uint16_t* leaf,
                                             const int32_t* values, RoundSummary& summary) {
   int32_t* log_odds = state.log_odds + base;
@@ -387,6 +460,10 @@ LBARN_TARGET LBARN_INLINE void advance_word(const RowState& state, size_t base, 
       sum += std::nearbyint(ll);
     }
     summary.log_likelihood -= static_cast<int64_t>(sum);
+  } else if (kCounted) {
+    int64_t sum = 0;
+    for (size_t r = 0; r < 64; ++r) sum += (missed[r] * kUnitsPerLogOdds + rest[r]) * state.count[base + r];
+    summary.log_likelihood -= sum;
   } else {
     int64_t missed_sum = 0, rest_sum = 0;
     for (size_t r = 0; r < 64; ++r) missed_sum += missed[r];
@@ -401,21 +478,32 @@ LBARN_TARGET LBARN_INLINE void advance_word(const RowState& state, size_t base, 
     }
     summary.max_g = max_g;
     summary.max_h = max_h;
+    int64_t most_g = summary.most_g, most_h = summary.most_h;
+    for (size_t r = 0; kCounted && r < 64; ++r) {
+      const int64_t count = state.count[base + r];
+      most_g = std::max(most_g, std::max<int64_t>(g[r], -g[r]) * count);
+      most_h = std::max(most_h, h[r] * count);
+    }
+    summary.most_g = most_g;
+    summary.most_h = most_h;
     std::memcpy(state.g + base, g, sizeof g);
     std::memcpy(state.h + base, h, sizeof h);
   }
 }
 
+template <bool kGradients, bool kWeighted, bool kCounted>
+LBARN_TARGET RoundSummary advance_words(const RowState& state, const uint16_t* leaf, const int32_t* values) {
+  RoundSummary summary;
+  for (size_t base = 0; base < state.rows; base += 64)
+    advance_word<kGradients, kWeighted, kCounted>(state, base, leaf, values, summary);
+  return summary;
+}
+
 template <bool kGradients>
 LBARN_TARGET RoundSummary advance_rows(const RowState& state, const uint16_t* leaf, const int32_t* values) {
-  RoundSummary summary;
-  if (state.weight)
-    for (size_t base = 0; base < state.rows; base += 64)
-      advance_word<kGradients, true>(state, base, leaf, values, summary);
-  else
-    for (size_t base = 0; base < state.rows; base += 64)
-      advance_word<kGradients, false>(state, base, leaf, values, summary);
-  return summary;
+  if (state.weight) return advance_words<kGradients, true, false>(state, leaf, values);
+  if (state.count) return advance_words<kGradients, false, true>(state, leaf, values);
+  return advance_words<kGradients, false, false>(state, leaf, values);
 }
 
 LBARN_TARGET RoundSummary advance(const RowState& state, const uint16_t* leaf, const int32_t* values) {
@@ -424,6 +512,29 @@ LBARN_TARGET RoundSummary advance(const RowState& state, const uint16_t* leaf, c
 
 LBARN_TARGET int64_t advance_score(const RowState& state, const uint16_t* leaf, const int32_t* values) {
   return advance_rows<false>(state, leaf, values).log_likelihood;
+}
+
+// Digits of whole numbers: of 64 rows.
+template <class Integer>
+LBARN_TARGET LBARN_INLINE void write_digits(const Integer* g, const Integer* h, int digits, size_t base,
+                                            uint16_t* const* planes) {
+  for (int k = 0; k < digits; ++k) {
+    const int g_mask = k == digits - 1 ? 0xFF : 63;
+    uint16_t* plane = planes[k] + base;
+    for (size_t r = 0; r < 64; ++r)
+      plane[r] = static_cast<uint16_t>(((g[r] >> (6 * k)) & g_mask) | ((h[r] >> (6 * k)) & 63) << 8);
+  }
+}
+
+// Bit r is set where byte r, 0 or 1, is.
+LBARN_INLINE uint64_t word_of_bytes(const uint8_t* bytes) {
+  uint64_t word = 0;
+  for (size_t r8 = 0; r8 < 8; ++r8) {
+    uint64_t eight;
+    std::memcpy(&eight, bytes + 8 * r8, 8);
+    word |= ((eight * 0x0102040810204080ULL) >> 56) << (8 * r8);
+  }
+  return word;
 }
 
 // The sign of x times floor(|x| * scale + u), u uniform on [0, 1) or 1/2; one digit needs no more than a float holds.
@@ -456,22 +567,8 @@ LBARN_TARGET QuantisedTotals quantise_rows(size_t rows, const int32_t* g, const 
     }
     totals.g += g_sum;
     totals.h += h_sum;
-    for (int k = 0; k < kDigits; ++k) {
-      const bool top = k == kDigits - 1;
-      uint16_t* plane = planes[k] + base;
-      for (size_t r = 0; r < 64; ++r) {
-        const int32_t gd = top ? (gq[r] >> (6 * k)) & 0xFF : (gq[r] >> (6 * k)) & 63;
-        const int32_t hd = (hq[r] >> (6 * k)) & 63;
-        plane[r] = static_cast<uint16_t>(gd | (hd << 8));
-      }
-    }
-    uint64_t word = 0;
-    for (size_t r8 = 0; r8 < 8; ++r8) {
-      uint64_t bytes;
-      std::memcpy(&bytes, any + 8 * r8, 8);
-      word |= ((bytes * 0x0102040810204080ULL) >> 56) << (8 * r8);
-    }
-    active[base / 64] = word;
+    write_digits(gq, hq, kDigits, base, planes);
+    active[base / 64] = word_of_bytes(any);
   }
   return totals;
 }
@@ -481,6 +578,48 @@ LBARN_TARGET QuantisedTotals quantise(size_t rows, const int32_t* g, const int32
   if (how.digits == 1) return quantise_rows<float, 1>(rows, g, h, max_g, max_h, how, planes, active);
   if (how.digits == 2) return quantise_rows<double, 2>(rows, g, h, max_g, max_h, how, planes, active);
   return quantise_rows<double, 4>(rows, g, h, max_g, max_h, how, planes, active);
+}
+
+template <class Integer, bool kStochastic>
+LBARN_TARGET QuantisedTotals quantise_counted_rows(size_t rows, const int32_t* g, const int32_t* h,
+                                                   const uint32_t* count, double max_g, double max_h,
+                                                   const Quantiser& how, uint16_t* const* planes, uint64_t* active) {
+  const double g_scale = max_g > 0.0 ? how.g_levels / max_g : 0.0, h_scale = max_h > 0.0 ? how.h_levels / max_h : 0.0;
+  QuantisedTotals totals;
+  for (size_t base = 0; base < rows; base += 64) {
+    alignas(64) Integer gq[64], hq[64];
+    alignas(64) uint8_t any[64];
+    for (size_t r = 0; r < 64; ++r) {
+      const size_t i = base + r;
+      const auto random = static_cast<int32_t>(row_bits(how.key, static_cast<uint32_t>(i)) >> 16);
+      const double u = kStochastic ? (static_cast<double>(random) + 0.5) / 65536 : 0.5;
+      const auto times = static_cast<int32_t>(count[i]);
+      const double before = kStochastic ? static_cast<double>(times) : 1.0;  // or else after rounding
+      const Integer after = kStochastic ? 1 : times;
+      const int32_t sign = g[i] >> 31;
+      const double magnitude = static_cast<double>((g[i] ^ sign) - sign) * before;
+      const int32_t g_rounded = std::min(static_cast<int32_t>(magnitude * g_scale + u), how.g_levels);
+      const int32_t h_rounded =
+          std::min(static_cast<int32_t>(static_cast<double>(h[i]) * before * h_scale + u), how.h_levels);
+      gq[r] = static_cast<Integer>((g_rounded ^ sign) - sign) * after;
+      hq[r] = static_cast<Integer>(h_rounded) * after;
+    }
+    for (size_t r = 0; r < 64; ++r) {
+      totals.g += gq[r];
+      totals.h += hq[r];
+      any[r] = (gq[r] | hq[r]) != 0;
+    }
+    write_digits(gq, hq, how.digits, base, planes);
+    active[base / 64] = word_of_bytes(any);
+  }
+  return totals;
+}
+
+LBARN_TARGET QuantisedTotals quantise_counted(size_t rows, const int32_t* g, const int32_t* h, const uint32_t* count,
+                                              double max_g, double max_h, const Quantiser& how, uint16_t* const* planes,
+                                              uint64_t* active) {
+  return how.stochastic ? quantise_counted_rows<int32_t, true>(rows, g, h, count, max_g, max_h, how, planes, active)
+                        : quantise_counted_rows<int64_t, false>(rows, g, h, count, max_g, max_h, how, planes, active);
 }
 
 // Rows are numbered from 0 and features from the other end, so that no two share a random number.
@@ -504,14 +643,15 @@ LBARN_TARGET void add_trees(const Columns& columns, const TreesView& trees, int3
   size_t most_leaves = 1;
   for (size_t t = 0; t < trees.count; ++t) most_leaves = std::max(most_leaves, trees.tree(t).n_splits + 1);
   LeafMasks masks(most_leaves);
+  const size_t words = (columns.rows + 63) / 64;
   size_t w = 0;
-  for (; w + 8 <= columns.words; w += 8)
+  for (; w + 8 <= words; w += 8)
     add_to_words<8>(columns.data + w, columns.words, trees, masks.data(), log_odds + 64 * w);
-  for (; w + 4 <= columns.words; w += 4)
+  for (; w + 4 <= words; w += 4)
     add_to_words<4>(columns.data + w, columns.words, trees, masks.data(), log_odds + 64 * w);
-  for (; w + 2 <= columns.words; w += 2)
+  for (; w + 2 <= words; w += 2)
     add_to_words<2>(columns.data + w, columns.words, trees, masks.data(), log_odds + 64 * w);
-  if (w < columns.words) add_to_words<1>(columns.data + w, columns.words, trees, masks.data(), log_odds + 64 * w);
+  if (w < words) add_to_words<1>(columns.data + w, columns.words, trees, masks.data(), log_odds + 64 * w);
 }
 
 // exp(x) for x <= 0: 2^k exp(r) with |r| <= ln(2) / 2, by its series. 0 below -707.
@@ -587,11 +727,11 @@ LBARN_TARGET void transpose_block(BitBlock& block) {
   swap_halves<1>(block, 0x5555555555555555ULL);
 }
 
-constexpr Kernels kKernels = {Isa::kName,          histogram,  best_split,    add_cells<uint16_t>,
-                              add_cells<uint32_t>, sum_cells,  divide_cells,  subtract_cells,
-                              score_few,           split_mask, list_rows,     assign_leaves,
-                              sum_leaves,          advance,    advance_score, quantise,
-                              draw_features,       add_trees,  chances,       transpose_block};
+constexpr Kernels kKernels = {
+    Isa::kName,          histogram,     interleave_rows, histogram_of_all, best_split,     add_cells<uint16_t>,
+    add_cells<uint32_t>, sum_cells,     divide_cells,    subtract_cells,   score_few,      split_mask,
+    list_rows,           assign_leaves, sum_leaves,      advance,          advance_score,  quantise,
+    quantise_counted,    draw_features, add_trees,       chances,          transpose_block};
 
 }  // namespace
 }  // namespace lbarn

@@ -1,5 +1,7 @@
 // The NEON path: the same steps on 16-byte vectors, with the widening add that AVX2 lacks.
-#if defined(__aarch64__)
+#include "inline.hpp"
+
+#if LBARN_NEON
 
 #include <arm_neon.h>
 
@@ -9,11 +11,14 @@
 
 #define LBARN_TARGET
 
+#include "listing.hpp"
+
 namespace lbarn {
 namespace {
 
 struct Isa {
   static constexpr const char* kName = "neon";
+  static constexpr size_t kGroups = 2;  // of four rows that are looked up at once
 
   template <int kShift>
   static void butterfly(uint8x16_t a, uint8x16_t b, uint8x16_t keep, uint8x16_t& low, uint8x16_t& high) {
@@ -59,8 +64,8 @@ struct Isa {
     vst1q_u32(sums + 12, vaddw_high_u16(vld1q_u32(sums + 12), high));
   }
 
-  static void accumulate(const uint8_t* nibbles, const uint8_t* g, const uint8_t* h, size_t pairs, uint32_t* g_sums,
-                         uint32_t* h_sums) {
+  static void accumulate(const uint8_t* nibbles, const uint8_t* g, const uint8_t* h, size_t pairs, size_t,
+                         uint32_t* g_sums, uint32_t* h_sums) {
     const uint8x16_t low_nibble = vdupq_n_u8(0x0F);
     for (size_t group = 0; group < 2; ++group) {
       uint16x8_t sum[8];
@@ -78,6 +83,11 @@ struct Isa {
       }
       for (size_t i = 0; i < 4; ++i) flush(sum[2 * i], sum[2 * i + 1], (i < 2 ? g_sums : h_sums) + 16 * (i % 2));
     }
+  }
+
+  // The set bits of a word; writes up to 3 more than there are.
+  static void list_bits(uint64_t bits, size_t n, uint32_t base, uint32_t* out) {
+    list_four_at_a_time(bits, n, base, out);
   }
 
   // Rows r = 0..31 of one word: out[r] has bit p where plane p has bit r.

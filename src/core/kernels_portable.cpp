@@ -5,11 +5,14 @@
 
 #define LBARN_TARGET
 
+#include "listing.hpp"
+
 namespace lbarn {
 namespace {
 
 struct Isa {
   static constexpr const char* kName = "portable";
+  static constexpr size_t kGroups = 2;  // of four rows that are looked up at once
 
   static void interleave(const uint8_t* const* row, size_t byte, uint8_t* out, size_t stride) {
     for (size_t group = 0; group < 2; ++group)
@@ -36,8 +39,8 @@ struct Isa {
       }
   }
 
-  static void accumulate(const uint8_t* nibbles, const uint8_t* g, const uint8_t* h, size_t pairs, uint32_t* g_sums,
-                         uint32_t* h_sums) {
+  static void accumulate(const uint8_t* nibbles, const uint8_t* g, const uint8_t* h, size_t pairs, size_t,
+                         uint32_t* g_sums, uint32_t* h_sums) {
     for (size_t half_pair = 0; half_pair < 2 * pairs; ++half_pair) {
       const uint8_t* v = nibbles + 16 * half_pair;
       const uint8_t* gt = g + 16 * half_pair;
@@ -49,6 +52,11 @@ struct Isa {
         h_sums[16 + b] += ht[v[b] >> 4];
       }
     }
+  }
+
+  // The set bits of a word; writes up to 3 more than there are.
+  static void list_bits(uint64_t bits, size_t n, uint32_t base, uint32_t* out) {
+    list_four_at_a_time(bits, n, base, out);
   }
 
   // Rows r = 0..31 of one word: out[r] has bit p where plane p has bit r.

@@ -305,8 +305,8 @@ void NarrowTrees::log_odds(const ParticleBits& particles, const uint32_t* index,
     gather(particles, index, count, stride);
     kernels().add_trees({columns_.data(), count, stride}, trees_.view(), out);
   }
-  if (given_.limit < kNoLimit)
-    for (size_t i = 0; i < 64 * stride; ++i) out[i] = clamped(out[i], given_.limit);
+  if (given_.limit < kNoLimit || !given_.stretch.none())
+    for (size_t i = 0; i < 64 * stride; ++i) out[i] = certain(out[i], given_);
   for (size_t i = 0; !closers_.empty() && i < count; ++i)
     for (const uint16_t closer : closers_)
       if (has_bit(particles.of(index ? index[i] : i), closer)) out[i] = given_.closed;

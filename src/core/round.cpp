@@ -7,39 +7,43 @@
 namespace lbarn {
 namespace {
 
-Quantiser quantiser_for(const BoostingParameters& parameters, bool unequal_weights) {
+Quantiser quantiser_for(const BoostingParameters& parameters, const Walker& training) {
   Quantiser how{};
   const bool exact = parameters.splits == SplitKind::exact;
   how.stochastic = !exact;
-  // Weights spread the values over orders of magnitude: one digit would round most of them away.
-  how.digits = exact ? 4 : unequal_weights ? 2 : 1;
+  // Weights and counts spread the values over orders of magnitude: one digit would round most of them away.
+  how.digits = exact ? 4 : training.unequal_weights() || training.count() ? 2 : 1;
   const int bits = exact ? 24 : parameters.split_bits + 6 * (how.digits - 1);
   how.g_levels = (1 << (bits - 1)) - 1;
   how.h_levels = (1 << bits) - 1;
+  if (exact)  // products with counts need more digits
+    for (uint32_t largest = training.largest_count(); largest > 1; largest = (largest + 63) / 64) ++how.digits;
   return how;
 }
 
 }  // namespace
 
 bool fits_cells(const BoostingParameters& parameters, const Walker& training) {
-  const int64_t levels = quantiser_for(parameters, training.unequal_weights()).h_levels;
+  const Quantiser how = quantiser_for(parameters, training);
+  if (training.count() && !how.stochastic) return false;
+  const int64_t levels = how.h_levels;
   return levels * static_cast<int64_t>(training.columns().rows) <= INT32_MAX;
 }
 
 Round::Round(const Kernels& kernels, const Walker& training, const Predictors& predictors,
              const BoostingParameters& parameters, CellPredictors cells)
     : kernels_(kernels),
-      predictors_(predictors),
       parameters_(parameters),
       cells_(std::move(cells)),
       grower_(kernels, training.columns(), predictors, cells_),
-      quantiser_(quantiser_for(parameters, training.unequal_weights())),
+      quantiser_(quantiser_for(parameters, training)),
       digits_(quantiser_.digits, std::vector<uint16_t>(training.columns().padded_rows())),
       active_(training.columns().words),
       values_(cells_.empty() ? 0 : training.columns().padded_rows()) {
   if (parameters.boosting == BoostingKind::gradient) {
     weights_ = training.weights_as_hessian();
     if (!weights_.empty()) max_weight_ = *std::max_element(weights_.begin(), weights_.end());
+    most_weight_ = static_cast<double>(max_weight_) * training.largest_count();
   }
   if (parameters.max_features < 1.0) {
     std::vector<uint32_t> varying = cells_.varying();
@@ -83,10 +87,21 @@ void Round::grow(Walker& training, const RoundSummary& summary, RoundKey key) {
   QuantisedRows quantised{};
   uint16_t* plane_data[kMaxDigits] = {};
   quantised.planes.digits = quantiser_.digits;
+  quantised.planes.largest = quantiser_.h_levels;
   for (int d = 0; d < quantiser_.digits; ++d) quantised.planes.plane[d] = plane_data[d] = digits_[d].data();
   quantiser_.key = key;
-  quantised.totals = kernels_.quantise(training.columns().rows, training.g(), h, summary.max_g, max_h, quantiser_,
-                                       plane_data, active_.data());
+  double largest_g = summary.max_g, largest_h = max_h;
+  if (training.count()) {
+    if (quantiser_.stochastic) {
+      largest_g = static_cast<double>(summary.most_g);
+      largest_h = gradient ? most_weight_ : static_cast<double>(summary.most_h);
+    }
+    quantised.totals = kernels_.quantise_counted(training.columns().rows, training.g(), h, training.count(), largest_g,
+                                                 largest_h, quantiser_, plane_data, active_.data());
+  } else {
+    quantised.totals = kernels_.quantise(training.columns().rows, training.g(), h, summary.max_g, max_h, quantiser_,
+                                         plane_data, active_.data());
+  }
   quantised.active = active_.data();
   quantised.largest = quantiser_.h_levels;
   if (!cells_.empty()) {
@@ -97,8 +112,8 @@ void Round::grow(Walker& training, const RoundSummary& summary, RoundKey key) {
   GrowthLimits limits{parameters_.max_leaf_nodes, 0.0, 0.0, keep_.empty() ? nullptr : keep_.data()};
   if (summary.max_g > 0 && max_h > 0) {
     // obj = (sum g)^2 / sum h, so the quantised objective is the true one times g_per_unit^2 / h_per_unit.
-    const double g_per_unit = static_cast<double>(quantiser_.g_levels) / summary.max_g;
-    const double h_per_unit = static_cast<double>(quantiser_.h_levels) / max_h;
+    const double g_per_unit = static_cast<double>(quantiser_.g_levels) / largest_g;
+    const double h_per_unit = static_cast<double>(quantiser_.h_levels) / largest_h;
     limits.min_gain = parameters_.min_gain / training.scale() * kPerUnit * g_per_unit * g_per_unit / h_per_unit;
     limits.l2 = parameters_.l2_regularization / training.scale() * kPerUnit * h_per_unit;
   }

@@ -50,7 +50,6 @@ class Round {
   void draw_features(RoundKey key);
 
   const Kernels& kernels_;
-  const Predictors& predictors_;
   const BoostingParameters& parameters_;
   CellPredictors cells_;
   Grower grower_;
@@ -59,6 +58,7 @@ class Round {
   std::vector<uint64_t> active_;
   std::vector<int32_t> weights_;  // what gradient boosting divides by instead of h
   int32_t max_weight_ = 0;
+  double most_weight_ = 0.0;       // times a row's count
   std::vector<uint64_t> values_;   // empty where there are no cells
   std::vector<double> keep_;       // empty where all features may be split on
   std::vector<uint8_t> kept_;      // the features that may be, by number

@@ -1,7 +1,6 @@
 #include "trees.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "fixed_point.hpp"
 #include "require.hpp"
@@ -13,6 +12,8 @@ size_t check_trees(const TreesView& trees, size_t n_splits) {
           "the numbers of splits do not add up");
   require(trees.limit > 0, "the limit of the log-odds is not positive");
   require(trees.closed > -kNoLimit, "the log-odds of the closed conditional are too large");
+  for (const uint8_t own : trees.stretch.eighths)
+    require(own >= kAsTheyAre && own <= kMostStretch, "the stretch of the log-odds is out of range");
   size_t n_features = 0;
   for (size_t i = 0; i < trees.n_closers; ++i) n_features = std::max(n_features, size_t{trees.closers[i]} + 1);
   int64_t largest_sum = 0;
@@ -21,14 +22,20 @@ size_t check_trees(const TreesView& trees, size_t n_splits) {
     require(first <= last && last <= static_cast<int64_t>(n_splits), "the numbers of splits do not add up");
     require(last - first < static_cast<int64_t>(kMaxLeaves), "a tree has more than 65,535 leaves");
     const Tree tree = trees.tree(t);
-    for (size_t k = 0; k < tree.n_splits; ++k) {
-      require(tree.splits[k].leaf <= k, "a split names a leaf that does not exist");
-      n_features = std::max(n_features, size_t{tree.splits[k].feature} + 1);
+    // Without a branch for each split and leaf: a model has millions of them.
+    bool is_leaf = true;
+    for (size_t k = 0; k < tree.n_splits; ++k) is_leaf &= tree.splits[k].leaf <= k;
+    require(is_leaf, "a split names a leaf that does not exist");
+    int32_t least = 0, most = 0;
+    for (size_t l = 0; l <= tree.n_splits; ++l) {
+      least = std::min(least, tree.values[l]);
+      most = std::max(most, tree.values[l]);
     }
-    int64_t largest = 0;
-    for (size_t l = 0; l <= tree.n_splits; ++l) largest = std::max(largest, std::abs(int64_t{tree.values[l]}));
-    largest_sum += largest;
+    largest_sum += std::max(int64_t{most}, -int64_t{least});
   }
+  int32_t last = -1;
+  for (size_t k = 0; k < n_splits; ++k) last = std::max(last, int32_t{trees.splits[k].feature});
+  n_features = std::max(n_features, static_cast<size_t>(last + 1));
   require(largest_sum <= kMaxLogOdds, "the leaf values are too large");
   return n_features;
 }

@@ -5,8 +5,10 @@
 // contain a cycle, and is walked for many rows at once by one and / and-not per split.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <vector>
 
 #include "fixed_point.hpp"
@@ -27,6 +29,15 @@ struct Tree {
   const int32_t* values;
 };
 
+// How much further from 0 log-odds are taken to be beyond each knee, in eighths.
+struct Stretch {
+  uint8_t eighths[kKnees] = {kAsTheyAre, kAsTheyAre, kAsTheyAre};
+
+  bool none() const {
+    return std::all_of(eighths, eighths + kKnees, [](uint8_t own) { return own == kAsTheyAre; });
+  }
+};
+
 // Trees that somebody else owns.
 struct TreesView {
   const Split* splits;
@@ -37,11 +48,24 @@ struct TreesView {
   const uint16_t* closers = nullptr;  // features of which a 1 closes the conditional: its log-odds are `closed` then
   size_t n_closers = 0;
   int32_t closed = 0;
+  Stretch stretch = {};
 
   Tree tree(size_t t) const {
     return {splits + offsets[t], static_cast<size_t>(offsets[t + 1] - offsets[t]), values + offsets[t] + t};
   }
 };
+
+// What a sum over the trees stands for: no further from 0 than the limit, then stretched.
+inline int32_t certain(int32_t sum, const TreesView& trees) {
+  const int64_t u = std::min(std::abs(int64_t{sum}), int64_t{trees.limit});
+  int64_t more = 0;
+  for (int i = 0; i < kKnees && u > kKnee[i]; ++i) {
+    const int64_t end = i + 1 < kKnees ? std::min(u, int64_t{kKnee[i + 1]}) : u;
+    more += (end - kKnee[i]) * (trees.stretch.eighths[i] - kAsTheyAre);
+  }
+  const auto v = static_cast<int32_t>(std::min(u + more / 8, kMaxLogOdds));
+  return sum < 0 ? -v : v;
+}
 
 // Throws std::invalid_argument where walking the trees could leave its bounds or their sum outgrow 31 bits. The number
 // of columns that they need: one more than the last that they split on.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "fixed_point.hpp"
 
@@ -20,6 +21,14 @@ Walker::Walker(const Kernels& kernels, const WeightedRows& rows, size_t position
   const size_t n = columns_.rows;
   kept_ = n;
   total_weight_ = static_cast<double>(n);
+  if (rows.count && n) {
+    count_.assign(columns_.padded_rows(), 0);
+    std::copy(rows.count, rows.count + n, count_.begin());
+    largest_count_ = *std::max_element(count_.begin(), count_.end());
+    kept_ = std::accumulate(count_.begin(), count_.end(), size_t{0});
+    total_weight_ = static_cast<double>(kept_);
+    return;
+  }
   if (!rows.weight || n == 0) return;
   double largest = 0.0, sum = 0.0;  // the sum in units of the largest: it cannot overflow
   kept_ = 0;
@@ -49,7 +58,7 @@ double Walker::mean(int64_t score) const {
 
 std::vector<int32_t> Walker::weights_as_hessian() const {
   std::vector<int32_t> h(columns_.padded_rows(), 0);
-  for (size_t i = 0; i < columns_.rows; ++i)
+  for (size_t i = 0; i < columns_.rows; ++i)  // of each, where a row stands for several
     h[i] = static_cast<int32_t>((weight_.empty() ? 1.0 : static_cast<double>(weight_[i])) * kPerUnit + 0.5);
   return h;
 }

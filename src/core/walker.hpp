@@ -14,6 +14,7 @@ struct WeightedRows {
   Columns columns;
   const double* weight = nullptr;      // null: all 1; else one per row, none negative
   const CellColumns* cells = nullptr;  // where some of the columns come from, if that is known
+  const uint32_t* count = nullptr;     // null: all 1; else how many equal rows each one is, where there are no weights
 };
 
 // Weights are stored scaled by a power of two so that none exceeds 1 and g and h fit their integers; `scale` times a
@@ -44,6 +45,8 @@ class Walker {
 
   const Columns& columns() const { return columns_; }
   bool unequal_weights() const { return unequal_; }
+  const uint32_t* count() const { return count_.empty() ? nullptr : count_.data(); }
+  uint32_t largest_count() const { return largest_count_; }
   size_t rows_with_weight() const { return kept_; }
   double scale() const { return scale_; }
   const int32_t* g() const { return g_.data(); }
@@ -52,7 +55,7 @@ class Walker {
 
  private:
   RowState state() {
-    return {columns_.rows, target_, weight_.empty() ? nullptr : weight_.data(), log_odds_.data(), g_.data(),
+    return {columns_.rows, target_, weight_.empty() ? nullptr : weight_.data(), count(), log_odds_.data(), g_.data(),
             h_.data(),     limit_};
   }
 
@@ -62,9 +65,11 @@ class Walker {
   std::vector<int32_t> log_odds_;
   std::vector<uint16_t> leaf_;
   std::vector<int32_t> g_, h_;
-  std::vector<float> weight_;  // empty where all are equal
+  std::vector<float> weight_;    // empty where all are equal
+  std::vector<uint32_t> count_;  // empty where all are 1
+  uint32_t largest_count_ = 1;
   int32_t limit_ = kNoLimit;
-  size_t kept_;           // rows that have any weight
+  size_t kept_;           // rows that have any weight, those that they stand for counted one by one
   bool unequal_ = false;  // among those
   double scale_ = 1.0;
   double total_weight_;

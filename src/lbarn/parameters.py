@@ -174,6 +174,19 @@ class LearnerParameters(Parameters):
         "boolean",
         paper=False,
     )
+    sharpen: bool = param(
+        True,
+        "Be as certain as the evidence of all columns together allows: log-odds beyond 3 are stretched as far as the validation rows, all "
+        "columns counted together, confirm.",
+        "boolean",
+        paper=False,
+    )
+    merge_rows: bool = param(
+        True,
+        "Learn from equal rows once, with their number: faster if many rows are equal, and the same up to random rounding.",
+        "boolean",
+        paper=False,
+    )
     max_features: float = param(
         0.5,
         "Share of the columns before it that a tree may split on, drawn for each tree: below 1, trees differ more.",

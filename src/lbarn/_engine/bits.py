@@ -17,6 +17,9 @@ MAX_COLUMNS = 65_535  # a split names its column in 16 bits
 MAX_ROWS = 30_000_000  # the histogram's sums fit 31 bits
 
 _CHUNK_ROWS = 4096  # rows unpacked at a time
+_LOOKED_AT = 512  # rows, to see whether many are equal
+
+Count = NDArray[np.uint32] | None
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,15 @@ class PackedBits:
     def n_rows(self) -> int:
         return self.rows.shape[0]
 
+    @property
+    def count(self) -> None:
+        """Every row stands for itself."""
+        return None
+
+    @property
+    def n_all(self) -> int:
+        return self.n_rows
+
     @cached_property
     def columns(self) -> NDArray[np.uint64]:
         """The same bits column by column: row ``i`` of column ``j`` is bit ``i % 64`` of ``columns[j, i // 64]``."""
@@ -40,7 +52,7 @@ class PackedBits:
 
     def column(self, j: int) -> NDArray[np.uint8]:
         """One column as 0 and 1."""
-        return np.unpackbits(self.columns[j].view(np.uint8), count=self.n_rows, bitorder="little")
+        return _unpacked(self.columns[j], self.n_rows)
 
     def unpack(self) -> NDArray[np.uint8]:
         """The table as an array of 0 and 1, in network order."""
@@ -59,9 +71,19 @@ class PackedBits:
     def take(self, rows: NDArray[np.intp]) -> PackedBits:
         return PackedBits(np.ascontiguousarray(self.rows[rows]), self.n_columns)
 
-    def pick(self, rows: NDArray[np.int32], n_columns: int) -> PickedRows:
-        """The first columns of the rows with these numbers."""
-        return PickedRows(_core.take_columns(self.rows, rows, n_columns), len(rows))
+    def pick(self, rows: NDArray[np.int32], n_columns: int, count: Count = None) -> PickedRows:
+        """The first columns of the rows with these numbers, each standing for ``count`` equal ones."""
+        return PickedRows(_core.take_columns(self.rows, rows, n_columns), len(rows), count)
+
+    def distinct(self, rows: NDArray[np.int32], n_columns: int) -> tuple[NDArray[np.int32], Count]:
+        """Of the rows with these numbers those that differ in the first columns, and how many equal ones each stands for.
+
+        All of them, and no counts, if too few are equal for it to be worth while.
+        """
+        few = rows[:_LOOKED_AT]
+        if _core.distinct_rows(self.rows, few, n_columns, len(few) * 3 // 4) is None:
+            return rows, None
+        return _core.distinct_rows(self.rows, rows, n_columns, len(rows) // 3) or (rows, None)
 
     def permuted(self, order: NDArray[np.intp]) -> PackedBits:
         """The same rows with column ``order[k]`` at position ``k``."""
@@ -85,6 +107,20 @@ class PickedRows:
 
     columns: NDArray[np.uint64]
     n_rows: int
+    count: Count = None  # of equal rows that each one stands for
+
+    @property
+    def n_all(self) -> int:
+        """Rows, those counted that others stand for."""
+        return self.n_rows if self.count is None else int(self.count.sum(dtype=np.int64))
+
+    def column(self, j: int) -> NDArray[np.uint8]:
+        """One column as 0 and 1."""
+        return _unpacked(self.columns[j], self.n_rows)
+
+
+def _unpacked(column: NDArray[np.uint64], n_rows: int) -> NDArray[np.uint8]:
+    return np.unpackbits(column.view(np.uint8), count=n_rows, bitorder="little")
 
 
 def row_bytes(n_columns: int) -> int:

@@ -82,7 +82,7 @@ class Boosting:
 
 
 def _rows(bits: Bits, weight: Weights, cells: _core.CellColumns | None = None) -> _core.WeightedRows:
-    return _core.WeightedRows(bits.columns, bits.n_rows, weight, cells)
+    return _core.WeightedRows(bits.columns, bits.n_rows, weight, cells, bits.count)
 
 
 @dataclass(frozen=True)
@@ -203,6 +203,10 @@ class Conditional:
             cancel=cancel or _core.CancelFlag(),
         )
         return replace(self, trees=replace(self.trees, values=renewed.values, limit=renewed.limit))
+
+    def log_odds(self, bits: Bits) -> NDArray[np.int32]:
+        """Log-odds of a 1 for rows to learn from, in units of 2^-20."""
+        return _core.log_odds(bits.columns, bits.n_rows, self.trees.core)
 
     def curve(self, bits: Bits, weight: Weights = None) -> NDArray[np.float64]:
         """Mean log-likelihood of ``bits`` after 0, 1, ... trees."""

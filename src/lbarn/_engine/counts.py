@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lbarn import _core
-from lbarn._engine.bits import PickedRows, row_bytes
+from lbarn._engine.bits import Count, PickedRows, row_bytes
 
 __all__ = ["Counts"]
 
@@ -28,9 +28,10 @@ class Counts:
     >>> from lbarn._engine.bits import pack
     >>> bits = pack([[1, 0, 1, 0], [1, 1, 1, 0]])
     >>> counts = Counts.of(3, [np.array([0, 1, 2])], np.array([0, 0], np.uint16), np.array([2, 3], np.uint16))
-    >>> np.unpackbits(counts.appended(bits.rows, np.arange(2, dtype=np.int32)), axis=1, count=5, bitorder="little")
-    array([[1, 0, 1, 1, 0],
-           [1, 1, 1, 1, 1]], dtype=uint8)
+    >>> columns = counts.to_train(bits.rows, np.arange(2, dtype=np.int32)).columns
+    >>> np.unpackbits(columns.view(np.uint8), axis=1, count=2, bitorder="little").T
+    array([[1, 0, 1, 1, 0, 0],
+           [1, 1, 1, 1, 1, 0]], dtype=uint8)
     """
 
     position: int
@@ -68,16 +69,15 @@ class Counts:
     def core(self) -> _core.Counts:
         """The same arrays for the core, which checks them."""
         try:
-            return _core.Counts(self.masks, self.which, self.at_least)
+            return _core.Counts(self.position, self.masks, self.which, self.at_least)
         except TypeError:
             raise ValueError("an array of the counts has another type or shape") from None
 
     def check(self) -> None:
         """Raise a ValueError if bits at or after the position are counted."""
         self.core  # noqa: B018
-        bits = np.unpackbits(self.masks.view(np.uint8), axis=1, bitorder="little")
-        if self.masks.shape[1] * 8 != row_bytes(self.position) or bits[:, self.position :].any():
-            raise ValueError("bits are counted that come later in the order")
+        if self.masks.shape[1] * 8 != row_bytes(self.position):
+            raise ValueError("an array of the counts has another type or shape")
 
     def counted(self, m: int) -> NDArray[np.intp]:
         """The positions that count ``m`` is over."""
@@ -87,18 +87,17 @@ class Counts:
         """All counts of packed rows, (n, masks)."""
         return _core.count_ones(rows, np.arange(len(rows), dtype=np.int32), self.core)
 
-    def appended(self, rows: NDArray[np.uint8], index: NDArray[np.int32]) -> NDArray[np.uint8]:
-        """Some of the packed rows up to the position, followed by the features."""
-        return _core.with_counts(rows, index, self.core, self.position, False)
+    def to_train(self, rows: NDArray[np.uint8], index: NDArray[np.int32], count: Count = None) -> PickedRows:
+        """Some of the packed rows up to the position, followed by the features and the position's own bit.
 
-    def to_train(self, rows: NDArray[np.uint8], index: NDArray[np.int32]) -> PickedRows:
-        """The same with the position's own bit last."""
+        Each row stands for ``count`` equal ones.
+        """
         n_columns = self.position + len(self) + 1
         columns = np.zeros((n_columns, _core.column_words(len(index))), np.uint64)
         for start in range(0, len(index), _CHUNK_ROWS):
-            part = _core.with_counts(rows, index[start : start + _CHUNK_ROWS], self.core, self.position, True)
+            part = _core.with_counts(rows, index[start : start + _CHUNK_ROWS], self.core)
             words = _core.transpose(part, n_columns)
             first = start // 64
             size = min(words.shape[1], columns.shape[1] - first)
             columns[:, first : first + size] = words[:, :size]
-        return PickedRows(columns, len(index))
+        return PickedRows(columns, len(index), count)

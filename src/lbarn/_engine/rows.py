@@ -28,7 +28,8 @@ class NodeRows:
 
     @property
     def n_rows(self) -> int:
-        return self.bits.n_rows
+        """Those counted that others stand for."""
+        return self.bits.n_all
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class TrainingRows:
     weight: NDArray[np.float64] | None = None
     cells: NDArray[np.uint16] | None = None
     common: NDArray[np.uint16] | None = None  # the cell as which an unknown one of a column reads
+    merged: bool = False  # whether equal rows are learned from once
 
     @classmethod
     def coded(cls, cells: Cells, weight: Weights = None) -> TrainingRows:
@@ -83,14 +85,20 @@ class TrainingRows:
         closers: NDArray[np.uint16] = _NOWHERE,
         counts: Counts | None = None,
     ) -> NodeRows:
-        """The rows that reach a node of a column; ``cells`` are the ``cell_columns`` of all rows."""
+        """The rows that reach a node of a column, equal ones once if they are merged; ``cells`` are the ``cell_columns`` of all rows."""
         position = int(layout.first_bit[column]) + node
         weight = self.weight if self.cells is not None else self.weight_for(position)
         reached = self.reached(layout, column, node, closers)
-        if counts is None and reached.all():
-            return NodeRows(self.bits, weight, cells)
         index = np.flatnonzero(reached).astype(np.int32)
-        picked = self.bits.pick(index, position + 1) if counts is None else counts.to_train(self.bits.rows, index)
+        equal = None
+        if self.merged and weight is None:
+            index, equal = self.bits.distinct(index, position + 1)
+        if counts is None and len(index) == self.n_rows:
+            return NodeRows(self.bits, weight, cells)
+        if counts is None:
+            picked = self.bits.pick(index, position + 1, equal)
+        else:
+            picked = counts.to_train(self.bits.rows, index, equal)
         own = None if weight is None else weight[index]
         return NodeRows(picked, own, None if cells is None else cells.take(index))
 
@@ -158,6 +166,7 @@ class TrainingRows:
             None if self.weight is None else self.weight[rows],
             None if self.cells is None else np.ascontiguousarray(self.cells[:, rows]),
             self.common,
+            self.merged,
         )
 
     def common_values(self) -> NDArray[np.bool_] | None:
@@ -212,7 +221,7 @@ class TrainingRows:
         cells = None
         if self.cells is not None and other.cells is not None:
             cells = np.concatenate([self.cells, other.cells], axis=1)
-        return TrainingRows(self.bits + other.bits, missing, weight, cells, self.common)
+        return TrainingRows(self.bits + other.bits, missing, weight, cells, self.common, self.merged)
 
 
 def _missing_or_none(rows: TrainingRows) -> PackedBits:
@@ -259,6 +268,10 @@ class TrainingData:
             groups=tuple(group.permuted(place) for group in self.groups),
             counted=tuple(np.stack([place[own[:, 0]], own[:, 1]], axis=1) for own in self.counted),
         )
+
+    def merged(self, merged: bool) -> TrainingData:
+        """Learned from with equal rows as one, or each by itself."""
+        return replace(self, train=replace(self.train, merged=merged), valid=replace(self.valid, merged=merged))
 
     def group_of(self, place: int) -> Group | None:
         return next((group for group in self.groups if place in group.columns), None)

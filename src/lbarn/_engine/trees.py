@@ -11,13 +11,28 @@ from numpy.typing import NDArray
 from lbarn import _core
 from lbarn._engine.counts import Counts
 
-__all__ = ["LOG_ODDS_UNIT", "NO_LIMIT", "UNIT", "Trees", "log_likelihoods", "probabilities"]
+__all__ = [
+    "AS_THEY_ARE",
+    "KNEES",
+    "LOG_ODDS_UNIT",
+    "MOST_STRETCH",
+    "NO_LIMIT",
+    "NO_STRETCH",
+    "UNIT",
+    "Stretch",
+    "Trees",
+    "log_likelihoods",
+    "probabilities",
+]
 
 LOG_ODDS_UNIT = 2.0**-20  # leaf values and log-odds
 NO_LIMIT = 2**31 - 1  # no log-odds are larger
+KNEES = 3.0, 4.6, 6.2  # beyond which log-odds may be stretched
+AS_THEY_ARE, MOST_STRETCH = 8, 16  # a stretch, in eighths
 UNIT = 2.0**-30  # probabilities and log-likelihoods
 
-_CHUNK_ROWS = 1 << 16  # whose counts are kept at a time
+Stretch = tuple[int, int, int]  # of log-odds beyond each of the knees
+NO_STRETCH: Stretch = AS_THEY_ARE, AS_THEY_ARE, AS_THEY_ARE
 
 
 @dataclass(frozen=True)
@@ -27,7 +42,7 @@ class Trees:
     A tree starts as leaf 0. Its split ``k``, ``splits[offsets[t] + k] == (leaf, position)``, takes that leaf apart: rows
     with a 0 at that position stay, rows with a 1 move to the new leaf ``k + 1``. Leaf ``l`` of tree ``t`` has the value
     ``values[offsets[t] + t + l]``, in units of 2^-20. The log-odds of a row are the sum of its leaves, but no further from
-    0 than ``limit``; and where a position among ``closers`` has a 1, they are ``closed``, whatever the trees say. Positions
+    0 than ``limit``, and beyond each of the ``KNEES`` stretched; and where a position among ``closers`` has a 1, they are ``closed``, whatever the trees say. Positions
     behind the variable's own are those of its ``counts``.
     """
 
@@ -39,6 +54,7 @@ class Trees:
     closers: NDArray[np.uint16] = field(default_factory=lambda: np.zeros(0, np.uint16))
     closed: int = 0
     counts: Counts | None = None  # what they may also split on
+    stretch: Stretch = NO_STRETCH
 
     @classmethod
     def empty(cls) -> Trees:
@@ -57,7 +73,7 @@ class Trees:
 
     def with_trees(self, trees: Trees) -> Trees:
         """Other trees on the same predictors."""
-        return replace(trees, closers=self.closers, closed=self.closed, counts=self.counts)
+        return replace(trees, closers=self.closers, closed=self.closed, counts=self.counts, stretch=self.stretch)
 
     def closed_by(self, closers: NDArray[np.uint16], log_odds: float) -> Trees:
         """The same trees, which do not count for a row that has a 1 at one of these positions."""
@@ -68,7 +84,14 @@ class Trees:
         """The same arrays for the core, which checks them once: a ValueError says what is wrong."""
         try:
             return _core.Trees(
-                self.splits, self.gains, self.values, self.offsets, self.limit, self.closers, self.closed
+                self.splits,
+                self.gains,
+                self.values,
+                self.offsets,
+                self.limit,
+                self.closers,
+                self.closed,
+                self.stretch,
             )
         except TypeError:
             raise ValueError("an array of the trees has another type or shape") from None
@@ -115,20 +138,12 @@ class Trees:
         return own
 
     def log_odds(self, columns: NDArray[np.uint64], n_rows: int) -> NDArray[np.int32]:
-        """Log-odds of a 1 for every row of packed columns in network order, in units of 2^-20; not of trees with counts."""
-        assert self.counts is None
-        return _core.log_odds(columns, n_rows, self.core)
+        """Log-odds of a 1 for every row of packed columns in network order, in units of 2^-20."""
+        return _core.log_odds(columns, n_rows, self.core, None if self.counts is None else self.counts.core)
 
     def log_odds_at(self, rows: NDArray[np.uint8], index: NDArray[np.int32]) -> NDArray[np.int32]:
         """The same for some rows of ``PackedBits.rows``, by their numbers; others cost nothing."""
-        if self.counts is None:
-            return _core.log_odds_at(rows, index, self.core)
-        odds = np.empty(len(index), np.int32)
-        for start in range(0, len(index), _CHUNK_ROWS):
-            part = self.counts.appended(rows, index[start : start + _CHUNK_ROWS])
-            everyone = np.arange(len(part), dtype=np.int32)
-            odds[start : start + len(part)] = _core.log_odds_at(part, everyone, self.core)
-        return odds
+        return _core.log_odds_at(rows, index, self.core, None if self.counts is None else self.counts.core)
 
 
 def log_likelihoods(log_odds: NDArray[np.int32], target: NDArray[np.uint64]) -> NDArray[np.int64]:

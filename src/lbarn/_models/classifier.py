@@ -21,7 +21,7 @@ from lbarn._models.estimators import estimator_from_json, estimator_to_json, par
 from lbarn._models.lbarn import LBARN
 from lbarn._models.target import Predictor, Target, TargetNetwork, named_target, twin
 from lbarn._network import modelfile
-from lbarn._network.container import Tensors, expect
+from lbarn._network.container import Tensors, ToWrite, expect
 from lbarn._tables.coded import CodedTable
 from lbarn._tables.codes import CategoricalCode
 from lbarn._tables.column import Column, plain_array
@@ -324,7 +324,7 @@ def _column(labels: NDArray[Any], classes: NDArray[Any], table_format: TableForm
 # ---------------------------------------------------------------------- files
 
 
-def _to_parts(model: LBARNClassifier, trim: bool) -> tuple[dict[str, Any], Tensors]:
+def _to_parts(model: LBARNClassifier, trim: bool) -> tuple[dict[str, Any], ToWrite]:
     check_is_fitted(model)
     is_generative = hasattr(model, "networks_")
     parts = [modelfile.to_parts(own, trim) for own in (model.networks_ if is_generative else [model.network_])]

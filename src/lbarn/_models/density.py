@@ -17,8 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from lbarn._engine.codetree import Cells
 from lbarn._models import tablecodec
+from lbarn._models.column import ColumnClassifier, ColumnRegressor
 from lbarn._models.given import Evidence, merged
 from lbarn._models.predicted import ConditionalDistribution
+from lbarn._models.summary import model_html
 from lbarn._network.conditioning import Answer, Effort
 from lbarn._network.mixture import Mixture
 from lbarn._network.network import Distribution, Given, Network
@@ -124,6 +126,18 @@ class Density(RowModel):
         any_table = hasattr(self, "columns") and self.binarize is None
         tags.input_tags.string = tags.input_tags.categorical = any_table
         return tags
+
+    # scikit-learn's own would show a diagram of a single box. Notebooks ask for the bundle, older tools for the HTML.
+    def _repr_html_inner(self) -> str:
+        return model_html(self, self._explained()) if hasattr(self, "table_format_") else super()._repr_html_inner()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        return bundle | {"text/html": self._repr_html_inner()} if "text/html" in bundle else bundle
+
+    def _explained(self) -> float | None:
+        """Nats per held-out row beyond independent columns, if that is known."""
+        return None
 
     @property
     @abstractmethod
@@ -419,6 +433,30 @@ class Density(RowModel):
         return ConditionalDistribution(
             code, np.concatenate(parts), self.table_format_, number, np.concatenate(effective)
         )
+
+    def predictor(self, column: Any) -> ColumnClassifier | ColumnRegressor:
+        """One column, given the others, as a scikit-learn classifier (categories, 0 and 1) or regressor (numbers, dates).
+
+        It is fitted, as the model is, and goes where scikit-learn takes a predictor: metrics, calibration curves, partial
+        dependence, permutation importance.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from lbarn import LBARN
+        >>> iris = load_iris(as_frame=True).frame
+        >>> iris["target"] = iris["target"].map({0: "setosa", 1: "versicolor", 2: "virginica"})
+        >>> species = LBARN(random_state=0).fit(iris).predictor("target")
+        >>> species.predict(iris[:1].drop(columns="target"))
+        array(['setosa'], dtype='<U10')
+        """
+        check_is_fitted(self)
+        number, j = self._column_number(column)
+        info, code = self.columns_[number], self.codebook_.codes[j]
+        if info.levels is None:
+            return ColumnRegressor(self, info.name)
+        of_no_row = ConditionalDistribution(code, np.zeros((0, code.n_cells)), self.table_format_, number)
+        return ColumnClassifier(self, info.name).with_classes(of_no_row.levels)
 
     def _last_column(self, cells: Cells, unknown: NDArray[np.bool_], j: int) -> Floats | None:
         """P of every cell of column ``j``, if that is the last one and all others are known."""

@@ -23,7 +23,7 @@ from lbarn._models.density import Density, all_or_nothing
 from lbarn._models.estimators import DerivedParameters, parameters_from_json, parameters_to_json
 from lbarn._models.lbarn import LBARN
 from lbarn._network import modelfile
-from lbarn._network.container import Tensors, expect
+from lbarn._network.container import Tensors, ToWrite, expect
 from lbarn._network.mixture import Mixture, best_weights
 from lbarn._network.network import Network
 from lbarn._training.checkpoint import Checkpoint
@@ -263,7 +263,7 @@ def _log_likelihood_before_refit(member: LBARN, rows: TrainingRows, n_jobs: int 
 # ---------------------------------------------------------------------- files
 
 
-def _to_parts(model: LBARNEnsemble, trim: bool) -> tuple[dict[str, Any], Tensors]:
+def _to_parts(model: LBARNEnsemble, trim: bool) -> tuple[dict[str, Any], ToWrite]:
     check_is_fitted(model)
     parts = [modelfile.to_parts(member, trim) for member in model.members_]
     header = {

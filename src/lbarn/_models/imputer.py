@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, OneToOneFeatureMixin, TransformerMixin, _fit_context, clone
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin, _fit_context, clone
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -16,12 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 from lbarn._models.density import Density, all_or_nothing
 from lbarn._models.ensemble import LBARNEnsemble
 from lbarn._models.lbarn import LBARN
+from lbarn._models.routing import RoutesToEstimator
 from lbarn._tables.table import read_like
 
 __all__ = ["LBARNImputer"]
 
 
-class LBARNImputer(OneToOneFeatureMixin, TransformerMixin, MetaEstimatorMixin, BaseEstimator):
+class LBARNImputer(OneToOneFeatureMixin, TransformerMixin, RoutesToEstimator):
     """Fills the empty cells of any table by a density that was fitted on rows with or without them.
 
     Parameters
@@ -86,17 +87,19 @@ class LBARNImputer(OneToOneFeatureMixin, TransformerMixin, MetaEstimatorMixin, B
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(LBARN() if self.estimator is None else self.estimator).input_tags
+        tags.input_tags = get_tags(self._estimator()).input_tags
         as_it_was = self.output in ("mode", "sample", "median")
         tags.transformer_tags.preserves_dtype = ["float64", "float32"] if as_it_was else []
         return tags
+
+    def _estimator(self) -> LBARN | LBARNEnsemble:
+        return LBARN() if self.estimator is None else self.estimator
 
     @all_or_nothing
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: None = None, **fit_params: Any) -> LBARNImputer:
         """Fit the density, to which ``fit_params`` go: ``X_val``, ``sample_weight``, ``checkpoint`` and so on."""
-        network = LBARN() if self.estimator is None else clone(self.estimator)
-        self.network_ = network.fit(X, **fit_params)
+        self.network_ = clone(self._estimator()).fit(X, **self._fit_parameters(fit_params))
         if self.output == "probability" and not self._is_of_bits:
             raise ValueError(
                 "output='probability' is for tables of 0 and 1; of others, network_.impute(X, output='probability') has an "

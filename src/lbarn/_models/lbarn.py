@@ -10,16 +10,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import entr
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from lbarn._engine.codetree import Cells, Layout
 from lbarn._engine.conditional import Conditional
+from lbarn._engine.trees import AS_THEY_ARE, KNEES, MOST_STRETCH, NO_STRETCH
 from lbarn._models.density import Density, all_or_nothing
 from lbarn._models.estimators import DerivedParameters, parameters_from_json, parameters_to_json
 from lbarn._network import modelfile
-from lbarn._network.container import Tensors, expect
+from lbarn._network.container import Tensors, ToWrite, expect
 from lbarn._network.network import Network
 from lbarn._tables.codebook import Codebook
 from lbarn._tables.table import TableFormat
@@ -111,6 +113,17 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
         """The trained network, apart from tables and parameters."""
         check_is_fitted(self)
         return self.network_
+
+    def _explained(self) -> float | None:
+        found = self.run_.log_likelihood([len(own) for own in self.network_.trees])
+        if found is None or self.base_rates_ is None or self.missing != "value":
+            return None
+        rates = self.base_rates_
+        bits = self.codebook_.is_binary
+        shares = (
+            np.stack([1 - rates, rates]) if bits else np.concatenate([_shares(c.mass) for c in self.codebook_.codes])
+        )
+        return found[1] + float(entr(shares).sum())
 
     # ------------------------------------------------------------------ fit
 
@@ -251,12 +264,16 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
         return self.distribution.cumulative(cells(), self.n_jobs) + np.cumsum(inside[self.order_])
 
 
+def _shares(mass: NDArray[np.float64]) -> NDArray[np.float64]:
+    return mass / mass.sum()
+
+
 # ---------------------------------------------------------------------- files
 
 _MAX_ROUNDS = 100_000  # to which the curves of a model file are held flat
 
 
-def _to_parts(model: LBARN, trim: bool) -> tuple[dict[str, Any], Tensors]:
+def _to_parts(model: LBARN, trim: bool) -> tuple[dict[str, Any], ToWrite]:
     check_is_fitted(model)
     run, counts = model.run_, np.array([len(own) for own in model.network_.trees])
     trimmed = trim or run.is_trimmed
@@ -281,6 +298,8 @@ def _to_parts(model: LBARN, trim: bool) -> tuple[dict[str, Any], Tensors]:
         "order": model.order_.astype(np.int64),
         "n_trees": counts.astype(np.int64),
     }
+    if run.stretch != NO_STRETCH:
+        tensors["stretch"] = np.array(run.stretch, np.uint8)
     if any(own.n_start for own in run.conditionals):
         starts = [min(own.n_start, len(kept)) for own, kept in zip(run.conditionals, trees)]
         tensors["n_start"] = np.array(starts, np.int64)
@@ -369,7 +388,12 @@ def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARN:
         )
         for k, (p, own) in enumerate(zip(layout.node_position, trees))
     )
-    run = TrainingRun(order, layout, conditionals, how, seed, n_valid, search_results=found)
+    stretch = NO_STRETCH
+    if "stretch" in tensors:
+        stretch = tuple(expect(tensors, "stretch", np.uint8, (len(KNEES),)).tolist())
+        if not all(AS_THEY_ARE <= own <= MOST_STRETCH for own in stretch):
+            raise ModelFileError("the stretch of the log-odds is out of range")
+    run = TrainingRun(order, layout, conditionals, how, seed, n_valid, stretch=stretch, search_results=found)
     return model.restored(run, selection, counts, table_format, base_rates, book, trials)
 
 

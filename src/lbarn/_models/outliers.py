@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, OutlierMixin, _fit_context, clone
+from sklearn.base import OutlierMixin, _fit_context, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval
@@ -15,13 +15,14 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from lbarn._models.density import Density, all_or_nothing
 from lbarn._models.lbarn import LBARN
+from lbarn._models.routing import RoutesToEstimator
 from lbarn._tables.table import read_table, take_rows
 from lbarn._training.data import hold_out
 
 __all__ = ["LBARNOutlierDetector"]
 
 
-class LBARNOutlierDetector(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
+class LBARNOutlierDetector(OutlierMixin, RoutesToEstimator):
     """Calls a row of any table an outlier if the model gives it a low log-likelihood.
 
     Empty cells are values like others if the model takes them so (``missing="value"``), and an error otherwise.
@@ -95,7 +96,7 @@ class LBARNOutlierDetector(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
 
         ``fit_params`` go to the model; those that have a value for every row are divided with the rows.
         """
-        model = clone(self._estimator())
+        model, fit_params = clone(self._estimator()), self._fit_parameters(fit_params)
         if isinstance(model, Density) and getattr(model, "missing", "unknown") == "unknown":
             read_table(X, binarize=model.binarize).refuse_missing()  # better now than after a long fit
         new = X

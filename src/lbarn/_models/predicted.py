@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from lbarn._engine.codetree import UNKNOWN
+from lbarn._models.summary import conditional_html
 from lbarn._tables.codes import BinaryCode, CategoricalCode, ColumnCode, ContinuousCode, GridCode
 from lbarn._tables.column import Column, plain_array
 from lbarn._tables.table import TableFormat
@@ -46,6 +47,9 @@ class ConditionalDistribution:
 
     def __repr__(self) -> str:
         return f"ConditionalDistribution of {self.name!r} ({self.kind}, {len(self.levels)} levels) in {len(self)} rows"
+
+    def _repr_html_(self) -> str:
+        return conditional_html(self)
 
     def _levels(self) -> tuple[NDArray[Any], Floats]:
         code = self._code
@@ -137,6 +141,13 @@ class ConditionalDistribution:
         own = self._cells[rows, cell]
         rest = np.clip((share - (upto[rows, cell] - own)) / np.maximum(own, 1e-300), 0.0, 1.0)
         return code.quantiles(cell, rest)
+
+    def between(self, low: Any, high: Any) -> Floats:
+        """P(low <= value <= high) of every row, of numbers; infinite ends are allowed."""
+        code = self._code
+        if not isinstance(code, (GridCode, ContinuousCode)) or code.plain.sort in ("string", "time"):
+            raise ValueError(f"column {self.name!r} is {self.kind}: between is for numbers; use probability")
+        return self._cells @ np.where(code.tree.present, code.share_between(float(low), float(high)), 0.0)
 
     def log_prob(self, values: Any) -> Floats:
         """The log-likelihood of one value per row (or of one value in all rows), in nats: mass, or density without a grid."""

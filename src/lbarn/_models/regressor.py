@@ -17,7 +17,7 @@ from lbarn._models.lbarn import LBARN
 from lbarn._models.predicted import ConditionalDistribution
 from lbarn._models.target import Predictor, Target, TargetNetwork, named_target, twin
 from lbarn._network import modelfile
-from lbarn._network.container import Tensors
+from lbarn._network.container import Tensors, ToWrite
 from lbarn._tables.codes import ContinuousCode, GridCode
 from lbarn._tables.column import Column, plain_array
 from lbarn._tables.table import read_table
@@ -169,7 +169,7 @@ class LBARNRegressor(modelfile.SavedModel, RegressorMixin, Predictor):
 # ---------------------------------------------------------------------- files
 
 
-def _to_parts(model: LBARNRegressor, trim: bool) -> tuple[dict[str, Any], Tensors]:
+def _to_parts(model: LBARNRegressor, trim: bool) -> tuple[dict[str, Any], ToWrite]:
     check_is_fitted(model, "network_")
     kind, part, arrays = modelfile.to_parts(model.network_, trim)
     return {"estimator": estimator_to_json(model.estimator), "network": {"kind": kind, **part}}, arrays

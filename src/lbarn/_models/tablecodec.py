@@ -195,9 +195,9 @@ def _push(coder: Any, code: ColumnCode, cells: NDArray[Any], plain: Column) -> N
             other = rows[own == len(chances) - 1]
             for digit, size in reversed(_digits(n_other)):
                 part = (offsets[other].view(np.uint64) >> np.uint64(digit)) & np.uint64((1 << _DIGIT_BITS) - 1)
-                _encode(coder, part, np.full(size, 1.0 / size), size)
+                _encode(coder, part, constriction.stream.model.Uniform(size))
         if len(chances) > 1:
-            _encode(coder, own, chances, len(chances))
+            _encode(coder, own, _model(chances))
 
 
 def _pop(coder: Any, code: ColumnCode, cells: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -205,26 +205,26 @@ def _pop(coder: Any, code: ColumnCode, cells: NDArray[Any]) -> tuple[NDArray[np.
     for cell, rows in _groups(code, cells):
         chances, n_other = code.choices(cell)
         if len(chances) > 1:
-            symbols[rows] = coder.decode(_model(chances, len(chances)), len(rows))
+            symbols[rows] = coder.decode(_model(chances), len(rows))
         if n_other > 1:
             other = rows[symbols[rows] == len(chances) - 1]
             for digit, size in _digits(n_other):
                 if len(other):
-                    part = coder.decode(_model(np.full(size, 1.0 / size), size), len(other)).astype(np.int64)
-                    offsets[other] |= part << digit
+                    part = coder.decode(constriction.stream.model.Uniform(size), len(other))
+                    offsets[other] |= part.astype(np.int64) << digit
             if (offsets[other].view(np.uint64) > np.uint64(n_other - 1)).any():
                 raise CompressedDataError(_DAMAGED)
     return symbols, offsets
 
 
-def _encode(coder: Any, symbols: NDArray[Any], chances: NDArray[np.float64], size: int) -> None:
+def _encode(coder: Any, symbols: NDArray[Any], model: Any) -> None:
     if len(symbols):
-        coder.encode_reverse(symbols.astype(np.int32), _model(chances, size))
+        coder.encode_reverse(symbols.astype(np.int32), model)
 
 
-def _model(chances: NDArray[np.float64], size: int) -> Any:
+def _model(chances: NDArray[np.float64]) -> Any:
     if (chances == chances[0]).all():
-        return constriction.stream.model.Uniform(size)
+        return constriction.stream.model.Uniform(len(chances))
     return constriction.stream.model.Categorical(chances, perfect=False)
 
 
@@ -256,11 +256,18 @@ def _stored(code: ColumnCode, column: Column) -> Values:
         texts = column.texts()
         if code.plain.sort == "string" and column.type != code.plain.type:
             _check_type(code, column, texts)
-        return texts.to_numpy(zero_copy_only=False).astype(object)
+        return _strings(texts)
     own = code.as_plain(column)
     if column.type != own.type and column.sort == own.sort:
         _check_type(code, column, column.arrow())
     return _plain_values(code, own)
+
+
+def _strings(texts: pa.Array) -> Values:
+    """Strings as Python has them, None where missing. Equal ones are one object: they are made once."""
+    coded = texts.dictionary_encode()
+    known = np.array([*coded.dictionary.to_pylist(), None], dtype=object)
+    return known[coded.indices.fill_null(len(known) - 1).to_numpy(zero_copy_only=False)]
 
 
 def _check_type(code: ColumnCode, column: Column, values: pa.Array) -> None:
@@ -278,7 +285,7 @@ def _check_type(code: ColumnCode, column: Column, values: pa.Array) -> None:
 
 def _plain_values(code: ColumnCode, column: Column) -> Values:
     if _is_text(code):
-        return column.texts().to_numpy(zero_copy_only=False).astype(object)
+        return _strings(column.texts())
     kind = code.plain.type
     if code.plain.sort == "number" and not pa.types.is_integer(kind):
         return column.values.astype(np.float64)
@@ -306,8 +313,9 @@ def _digest_values(digest: Any, values: Sequence[Values], columns: Sequence[Colu
     for own, column in zip(values, columns):
         digest.update(np.packbits(column.missing).tobytes())
         if own.dtype == object:
-            for text in own[~column.missing]:
-                digest.update(f"{len(text)}:{text}".encode())
+            texts = own[~column.missing].tolist()
+            written = {text: f"{len(text)}:{text}" for text in set(texts)}
+            digest.update("".join([written[text] for text in texts]).encode())
         else:
             digest.update(np.where(column.missing, 0, own).astype(own.dtype).tobytes())
 

@@ -74,10 +74,9 @@ class MixtureCodec:
         coder = constriction.stream.stack.AnsCoder()
         n_rows, digest = 0, new_digest(16)
         with threads(self._n_jobs) as submit:
-            for packed in cut(map(self._layout.pack, chunks), self._group_sizes()):
-                n_rows += len(packed)
-                digest.update(packed.tobytes())
-                rows = self._layout.cells(packed)
+            for rows in cut(chunks, self._group_sizes()):
+                n_rows += len(rows)
+                digest.update(self._layout.pack(rows).rows.data)
                 ranked, posterior = self.posterior(rows)
                 member = np.take_along_axis(ranked, _pop(coder, posterior)[:, None], axis=1)[:, 0]
                 for k, codec in enumerate(self._codecs):

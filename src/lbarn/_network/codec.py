@@ -22,8 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby, islice, repeat
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from itertools import cycle, groupby, islice
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import constriction
 import numpy as np
@@ -31,7 +31,7 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from lbarn import _core
-from lbarn._engine.bits import PackedBits, row_bytes
+from lbarn._engine.bits import row_bytes
 from lbarn._engine.codetree import UNKNOWN, Cells, Layout
 from lbarn._engine.trees import probabilities
 from lbarn._network.envelope import Envelope, new_digest, stream_coder, stream_of
@@ -64,6 +64,7 @@ _ENVELOPE = Envelope(
 )
 
 BLOCK_ROWS = 4096  # evaluated in one call; a multiple of 8, or the checksum of the bits would depend on it
+_CELL_BLOCK_ROWS = 4 * BLOCK_ROWS  # the same for rows of cells, of which few are at any one node
 _GROUP_ROWS = 65_536  # coded position by position: part of the format, as is the next line
 _GROUP_BITS = 2**29
 
@@ -79,6 +80,7 @@ _Group = TypeVar("_Group")
 class _Block(Protocol):
     """A few thousand rows, in network order. They are coded step by step; a decoder fills them in."""
 
+    most_rows: ClassVar[int]
     n_rows: int
 
     @property
@@ -101,13 +103,14 @@ class _Block(Protocol):
 class _BitBlock:
     """Rows of binary columns, as column bit vectors. A step is a column."""
 
+    most_rows: ClassVar[int] = BLOCK_ROWS
     network: Network
     columns: NDArray[np.uint64]
     n_rows: int
 
     @classmethod
-    def of(cls, network: Network, rows: NDArray[np.uint8]) -> _BitBlock:
-        return cls(network, _core.transpose(rows, network.n_columns), len(rows))
+    def of(cls, network: Network, cells: Cells) -> _BitBlock:
+        return cls(network, network.ordered_layout.pack(cells).columns, len(cells))
 
     @classmethod
     def blank(cls, network: Network, n_rows: int) -> _BitBlock:
@@ -138,14 +141,17 @@ class _BitBlock:
 class _CellBlock:
     """Rows of any columns. A step is a column and a level of its tree, on which every row is at one node, or at its end."""
 
+    most_rows: ClassVar[int] = _CELL_BLOCK_ROWS
+
     def __init__(self, network: Network, rows: NDArray[np.uint8], cells: Cells) -> None:
-        self._network, self._rows, self._cells = network, rows, cells
+        self._network, self._rows = network, rows
+        self._cells = np.asfortranarray(cells, np.uint16)  # they are looked at column by column
         self.n_rows = len(rows)
         self._at = np.zeros(self.n_rows, np.int64)  # where a decoder is in the tree of the column
 
     @classmethod
-    def of(cls, network: Network, rows: NDArray[np.uint8]) -> _CellBlock:
-        return cls(network, rows, network.ordered_layout.cells(rows))
+    def of(cls, network: Network, cells: Cells) -> _CellBlock:
+        return cls(network, network.ordered_layout.pack(cells).rows, cells)
 
     @classmethod
     def blank(cls, network: Network, n_rows: int) -> _CellBlock:
@@ -159,7 +165,7 @@ class _CellBlock:
         return columns.view(np.uint8)[:, : -(-self.n_rows // 8)]
 
     def unpack(self, order: NDArray[np.intp]) -> Cells:
-        rows = np.empty_like(self._cells)
+        rows = np.empty(self._cells.shape, np.uint16)
         rows[:, order] = self._cells
         return rows
 
@@ -212,7 +218,7 @@ class Codec:
         self.fingerprint = network.fingerprint()
         self._n_jobs = n_jobs
         layout = network.ordered_layout
-        if network.by_columns:
+        if layout.is_binary:
             self._steps: Sequence[Any] = range(layout.n_columns)
             self._blocks: type[_BitBlock] | type[_CellBlock] = _BitBlock
         else:
@@ -221,12 +227,13 @@ class Codec:
 
     def compress(self, chunks: Iterable[Cells]) -> bytes:
         """Rows as they come, in one container."""
-        packed = (self._network.ordered_layout.pack(rows[:, self._network.order]) for rows in chunks)
+        ordered = (rows[:, self._network.order] for rows in chunks)
         coder = constriction.stream.stack.AnsCoder()
         n_rows, bits = 0, new_digest(16)
-        blocks = (self._blocks.of(self._network, rows) for rows in cut(packed, repeat(BLOCK_ROWS)))
+        sizes = self._block_sizes(self.group_rows)
+        blocks = (self._blocks.of(self._network, rows) for rows in cut(ordered, cycle(sizes)))
         with threads(self._n_jobs) as submit:
-            while group := list(islice(blocks, self.group_rows // BLOCK_ROWS)):
+            while group := list(islice(blocks, len(sizes))):
                 n_rows += sum(block.n_rows for block in group)
                 bits.update(_packed(group))
                 self._encode(coder, group, submit)
@@ -260,8 +267,9 @@ class Codec:
 
     def push(self, coder: Any, rows: Cells, submit: Submit) -> None:
         """Put a group of rows, columns as they were given, at most ``group_rows``, on a coder's stack."""
-        bits = self._network.ordered_layout.pack(rows[:, self._network.order])
-        blocks = [self._blocks.of(self._network, part) for part in cut([bits], repeat(BLOCK_ROWS))]
+        ordered = rows[:, self._network.order]
+        sizes = self._block_sizes(len(rows))
+        blocks = [self._blocks.of(self._network, part) for part in cut([ordered], cycle(sizes))]
         self._encode(coder, blocks, submit)
 
     def pop(self, coder: Any, n_rows: int, submit: Submit) -> Cells:
@@ -272,6 +280,11 @@ class Codec:
     def group_rows(self) -> int:
         blocks = _GROUP_BITS // max(1, self._network.ordered_layout.n_bits) // BLOCK_ROWS
         return min(_GROUP_ROWS, max(1, blocks) * BLOCK_ROWS)
+
+    def _block_sizes(self, n_rows: int) -> list[int]:
+        """Rows of the blocks that so many rows are cut into; what is coded does not depend on it."""
+        most = self._blocks.most_rows
+        return [min(most, n_rows - start) for start in range(0, n_rows, most)]
 
     def _predict(
         self, blocks: Sequence[_Block], steps: Sequence[Any], submit: Submit
@@ -297,9 +310,7 @@ class Codec:
 
     def _decode(self, coder: Any, n_rows: int, submit: Submit) -> list[_Block]:
         model = _binary_model()
-        blocks: list[_Block] = [
-            self._blocks.blank(self._network, min(BLOCK_ROWS, n_rows - at)) for at in range(0, n_rows, BLOCK_ROWS)
-        ]
+        blocks: list[_Block] = [self._blocks.blank(self._network, size) for size in self._block_sizes(n_rows)]
         for block, step, weights in self._predict(blocks, self._steps, submit):
             if self._blocks is _BitBlock and coder.is_empty():  # all that follows is zeros, as are blank blocks
                 break
@@ -358,15 +369,15 @@ def _packed(group: Sequence[_Block]) -> bytes:
     return np.hstack([block.packed for block in group]).tobytes()
 
 
-def cut(chunks: Iterable[PackedBits], sizes: Iterable[int]) -> Iterator[NDArray[np.uint8]]:
+def cut(chunks: Iterable[Cells], sizes: Iterable[int]) -> Iterator[Cells]:
     """The same rows in pieces of these sizes, of which there are enough."""
     size = iter(sizes)
-    parts: list[NDArray[np.uint8]] = []
+    parts: list[Cells] = []
     missing = next(size)
     for chunk in chunks:
         start = 0
-        while start < chunk.n_rows:
-            parts.append(chunk.rows[start : start + missing])
+        while start < len(chunk):
+            parts.append(chunk[start : start + missing])
             start += len(parts[-1])
             missing -= len(parts[-1])
             if missing == 0:

@@ -1,8 +1,9 @@
 """A container for models: one safetensors file of arrays and one JSON text, checksummed. Nothing in it is ever executed.
 
 The bytes depend on the model alone: one metadata key with sorted JSON, tensors in sorted order, no time, host or path.
-Arrays go from memory to the file and back one by one, without a second copy of all; the file is never mapped into
-memory, for whoever shortens a mapped file kills its reader.
+Arrays go from memory to the file piece by piece, and back one by one, without a second copy of any. The file is never mapped
+into memory: whoever shortens a mapped file kills its reader, and whoever writes into it changes what has been checked. Reading it costs
+less than the checksum, which another thread computes while arrays are read and made a model of.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,7 +25,7 @@ from numpy.typing import NDArray
 from lbarn._tables.writing import writing_atomically
 from lbarn.errors import ModelFileError
 
-__all__ = ["VERSION", "Tensors", "expect", "read", "write"]
+__all__ = ["VERSION", "Pieces", "Tensors", "ToWrite", "expect", "read", "reading", "write"]
 
 VERSION = 1
 _KEY = "lbarn"
@@ -49,13 +52,50 @@ _RANKS = {dtype: rank for rank, dtype in enumerate(_NAMES)}
 Tensors = dict[str, NDArray[Any]]
 
 
-def _checksum(header: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> str:
-    digest = hashlib.sha256(json.dumps(header, sort_keys=True, allow_nan=False).encode())
+class Pieces:
+    """An array that is only there in pieces, one behind the other along its first axis: it is written without being put together."""
+
+    def __init__(self, pieces: Sequence[NDArray[Any]]) -> None:
+        self.pieces = [_in_a_file(piece) for piece in pieces]
+        first = self.pieces[0]
+        self.dtype = first.dtype
+        self.shape = (sum(len(piece) for piece in self.pieces), *first.shape[1:])
+        if any(piece.dtype != self.dtype or piece.shape[1:] != self.shape[1:] for piece in self.pieces):
+            raise ValueError("pieces of one array have one type and shape")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.concatenate(self.pieces, dtype=dtype)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(piece.nbytes for piece in self.pieces)
+
+
+ToWrite = Mapping[str, NDArray[Any] | Pieces]
+
+
+def _in_a_file(array: NDArray[Any]) -> NDArray[Any]:
+    """As it stands in a file: contiguous, little endian; the array itself, as a rule."""
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+
+
+def _header_digest(header: Mapping[str, Any]) -> Any:
+    return hashlib.sha256(json.dumps(header, sort_keys=True, allow_nan=False).encode())
+
+
+def _add(digest: Any, name: str, array: NDArray[Any] | Pieces) -> None:
+    """What the checksum knows of an array; arrays go by name."""
+    own = array if isinstance(array, Pieces) else Pieces([np.atleast_1d(array)])
+    digest.update(f"{name} {own.dtype.str} {own.shape}".encode())
+    for piece in own.pieces:
+        digest.update(_bytes_of(piece))
+
+
+def _checksum(header: Mapping[str, Any], tensors: ToWrite) -> str:
+    digest = _header_digest(header)
     for name in sorted(tensors):
-        array = np.atleast_1d(tensors[name])
-        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(_bytes_of(array))
-    return digest.hexdigest()
+        _add(digest, name, tensors[name])
+    return str(digest.hexdigest())
 
 
 def _bytes_of(array: NDArray[Any]) -> memoryview:
@@ -65,18 +105,16 @@ def _bytes_of(array: NDArray[Any]) -> memoryview:
 # ---------------------------------------------------------------- writing
 
 
-def write(
-    path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]
-) -> None:
+def write(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], tensors: ToWrite) -> None:
     """Write a model of ``kind``: whole or not at all."""
-    arrays = {name: np.ascontiguousarray(array, array.dtype.newbyteorder("<")) for name, array in tensors.items()}
+    arrays = {name: own if isinstance(own, Pieces) else _in_a_file(own) for name, own in tensors.items()}
     content = {"kind": kind, "version": VERSION, **header}
     content["checksum"] = _checksum(content, arrays)
     with writing_atomically(path) as file:
         _write_safetensors(file, json.dumps(content, sort_keys=True, allow_nan=False), arrays)
 
 
-def _write_safetensors(file: BinaryIO, text: str, arrays: Tensors) -> None:
+def _write_safetensors(file: BinaryIO, text: str, arrays: ToWrite) -> None:
     """The bytes that ``safetensors.numpy.save`` gives: the length of a JSON header, the header, the arrays."""
     names = sorted(arrays, key=lambda name: (_RANKS[arrays[name].dtype.str], name))
     head: dict[str, Any] = {"__metadata__": {_KEY: text}}
@@ -93,37 +131,55 @@ def _write_safetensors(file: BinaryIO, text: str, arrays: Tensors) -> None:
     file.write(len(encoded).to_bytes(8, "little"))
     file.write(encoded)
     for name in names:
-        file.write(_bytes_of(arrays[name]))
+        own = arrays[name]
+        for piece in own.pieces if isinstance(own, Pieces) else [own]:
+            file.write(_bytes_of(piece))
 
 
 # ---------------------------------------------------------------- reading
 
 
 def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any], Tensors]:
-    """(kind, header, tensors) of a model file, its checksum verified. What they mean is for the model to check.
+    """(kind, header, tensors) of a model file, its checksum verified. What they mean is for the model to check."""
+    with reading(path) as found:
+        return found
 
-    No array is read before it is clear that the file is one of ours, and of this version.
+
+@contextmanager
+def reading(path: str | os.PathLike[str]) -> Iterator[tuple[str, dict[str, Any], Tensors]]:
+    """The same while the checksum is computed: what is made of the arrays is good when the block has been left without an error.
+
+    A file that is damaged is always said to be, whatever else was found to be wrong with it. No array is read before it is clear that
+    the file is one of ours, and of this version.
     """
     path = Path(path)
     if not path.is_file():
         raise ModelFileError(f"{path}: no such model file")
+    with ThreadPoolExecutor(1) as other_thread:
+        try:
+            with open(path, "rb") as file:
+                head = _read_head(file)
+                header = _our_header(head)
+                checksum = header.pop("checksum", None)
+                digest = _digest_of_description(header)
+                tensors = _read_tensors(file, head, lambda *array: other_thread.submit(_add, digest, *array))
+        except ModelFileError as error:
+            raise ModelFileError(f"{path}: {error}") from error
+        except OSError as error:
+            raise ModelFileError(f"{path}: cannot be read ({error.strerror})") from error
+        found = other_thread.submit(digest.hexdigest)
+        try:
+            yield header.pop("kind"), header, tensors
+        finally:
+            if found.result() != checksum:
+                raise ModelFileError(f"{path}: damaged (its checksum does not match)") from None
+
+
+def _digest_of_description(header: Mapping[str, Any]) -> Any:
     try:
-        with open(path, "rb") as file:
-            head = _read_head(file)
-            header = _our_header(head)
-            tensors = _read_tensors(file, head)
-    except ModelFileError as error:
-        raise ModelFileError(f"{path}: {error}") from error
-    except OSError as error:
-        raise ModelFileError(f"{path}: cannot be read ({error.strerror})") from error
-    checksum = header.pop("checksum", None)
-    try:
-        intact = checksum == _checksum(header, tensors)
+        return _header_digest(header)
     except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"{path}: its description is damaged ({error})") from error
-    if not intact:
-        raise ModelFileError(f"{path}: damaged (its checksum does not match)")
-    return header.pop("kind"), header, tensors
+        raise ModelFileError(f"its description is damaged ({error})") from error
 
 
 def _read_head(file: BufferedReader) -> dict[str, Any]:
@@ -158,9 +214,12 @@ def _our_header(head: dict[str, Any]) -> dict[str, Any]:
     return header
 
 
-def _read_tensors(file: BufferedReader, head: dict[str, Any]) -> Tensors:
-    """The arrays, which must fill the rest of the file one after the other."""
-    room = os.fstat(file.fileno()).st_size - file.tell()
+def _read_tensors(
+    file: BufferedReader, head: dict[str, Any], done: Callable[[str, NDArray[Any]], Future[None]]
+) -> Tensors:
+    """The arrays, which must fill the rest of the file one after the other; they are read, and ``done``, by name."""
+    start = file.tell()
+    room = os.fstat(file.fileno()).st_size - start
     places = sorted((_place(name, entry) for name, entry in head.items()), key=lambda place: place[1:3])
     end = 0
     for name, begin, stop, dtype, shape in places:
@@ -170,7 +229,8 @@ def _read_tensors(file: BufferedReader, head: dict[str, Any]) -> Tensors:
     if end != room:
         raise ModelFileError("damaged (its arrays do not fill it)")
     tensors: Tensors = {}
-    for name, begin, stop, dtype, shape in places:
+    for name, begin, stop, dtype, shape in sorted(places, key=lambda place: place[0]):
+        file.seek(start + begin)
         try:
             array = np.empty(shape, dtype)
         except (ValueError, MemoryError) as error:
@@ -178,6 +238,7 @@ def _read_tensors(file: BufferedReader, head: dict[str, Any]) -> Tensors:
         if file.readinto(_bytes_of(array)) != stop - begin:
             raise ModelFileError("damaged (it became shorter while it was read)")
         tensors[name] = array
+        done(name, array)
     return tensors
 
 

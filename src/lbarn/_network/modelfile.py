@@ -14,7 +14,7 @@ from lbarn._engine.bits import row_bytes
 from lbarn._engine.counts import Counts
 from lbarn._engine.trees import NO_LIMIT, Trees
 from lbarn._network import container
-from lbarn._network.container import Tensors, expect
+from lbarn._network.container import Pieces, Tensors, ToWrite, expect
 from lbarn.errors import ModelFileError
 
 __all__ = [
@@ -53,7 +53,7 @@ class SavedModel:
 @dataclass(frozen=True)
 class _Kind:
     model: type[SavedModel]
-    to_parts: Callable[[Any, bool], tuple[Header, Tensors]]
+    to_parts: Callable[[Any, bool], tuple[Header, ToWrite]]
     from_parts: Callable[[Header, Tensors], SavedModel]
 
 
@@ -62,14 +62,14 @@ _KINDS: dict[str, _Kind] = {}  # by the name that files give it
 
 def register(
     model: type[SavedModel],
-    to_parts: Callable[[Any, bool], tuple[Header, Tensors]],
+    to_parts: Callable[[Any, bool], tuple[Header, ToWrite]],
     from_parts: Callable[[Header, Tensors], SavedModel],
 ) -> None:
     """Say how models of a class are taken to parts and put together again; files call it by its name."""
     _KINDS[model.__name__] = _Kind(model, to_parts, from_parts)
 
 
-def to_parts(model: SavedModel, trim: bool) -> tuple[str, Header, Tensors]:
+def to_parts(model: SavedModel, trim: bool) -> tuple[str, Header, ToWrite]:
     """(kind, header, arrays) of a fitted model."""
     kind = type(model).__name__
     if kind not in _KINDS:
@@ -86,15 +86,15 @@ def from_parts(kind: object, header: Header, tensors: Tensors) -> SavedModel:
 
 def open_model(path: str | os.PathLike[str], wanted: type[SavedModel] | None = None) -> SavedModel:
     """The model in a file, of any kind or of the one that is wanted."""
-    kind, header, tensors = container.read(path)
-    if wanted is not None and kind in _KINDS and not issubclass(_KINDS[kind].model, wanted):
-        raise ModelFileError(
-            f"{path}: holds a model of kind {kind!r}, not {wanted.__name__}; lbarn.load opens any kind"
-        )
-    try:
-        return from_parts(kind, header, tensors)
-    except ModelFileError as error:
-        raise ModelFileError(f"{path}: {error}") from error
+    with container.reading(path) as (kind, header, tensors):
+        if wanted is not None and kind in _KINDS and not issubclass(_KINDS[kind].model, wanted):
+            raise ModelFileError(
+                f"{path}: holds a model of kind {kind!r}, not {wanted.__name__}; lbarn.load opens any kind"
+            )
+        try:
+            return from_parts(kind, header, tensors)
+        except ModelFileError as error:
+            raise ModelFileError(f"{path}: {error}") from error
 
 
 class sensible:
@@ -109,7 +109,7 @@ class sensible:
             raise ModelFileError(f"its description does not make sense ({error})") from error
 
 
-def nest(parts: Sequence[Tensors]) -> Tensors:
+def nest(parts: Sequence[ToWrite]) -> dict[str, NDArray[Any] | Pieces]:
     """The arrays of several models as those of one."""
     return {f"{k}.{name}": array for k, arrays in enumerate(parts) for name, array in arrays.items()}
 
@@ -120,15 +120,14 @@ def nested(tensors: Tensors, k: int) -> Tensors:
     return {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
 
 
-def pack_trees(network: Sequence[Trees]) -> Tensors:
+def pack_trees(network: Sequence[Trees]) -> dict[str, NDArray[Any] | Pieces]:
     """The trees of several conditionals as a few arrays."""
     limits = np.array([t.limit for t in network], np.int32)
-    none = Trees.empty()
-    own = [none, *network]
+    own = [Trees.empty(), *network]
     return {
-        "splits": np.concatenate([t.splits for t in own]),
-        "gains": np.concatenate([t.gains for t in own]),
-        "values": np.concatenate([t.values for t in own]),
+        "splits": Pieces([t.splits for t in own]),
+        "gains": Pieces([t.gains for t in own]),
+        "values": Pieces([t.values for t in own]),
         "tree_splits": np.concatenate([np.diff(t.offsets) for t in own]).astype(np.uint16),
         "tree_counts": np.array([len(t) for t in network], np.int64),
         **({"limits": limits} if (limits != NO_LIMIT).any() else {}),

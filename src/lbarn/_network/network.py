@@ -19,20 +19,22 @@ from numpy.typing import NDArray
 from lbarn import _core
 from lbarn._engine.bits import row_bytes
 from lbarn._engine.codetree import UNKNOWN, Cells, Layout
-from lbarn._engine.trees import NO_LIMIT, UNIT, Trees, log_likelihoods, probabilities
+from lbarn._engine.trees import NO_LIMIT, NO_STRETCH, UNIT, Trees, log_likelihoods, probabilities
 from lbarn._network.codec import Codec
 from lbarn._network.conditioning import Answer, Effort, condition
 from lbarn._network.envelope import new_digest
 from lbarn._network.evidence import Evidence
 from lbarn._network.nodes import NodeTrees, packed_word
+from lbarn._network.streams import Streams
 
 __all__ = ["Distribution", "Given", "GivenChunk", "Network", "RowCodec", "given_by_conditioning"]
 
 Floats = NDArray[np.float64]
 
 _EFFORT = Effort(2000, 0.01, "marginal")  # for the likelihood of rows with missing values
-_FEW_ROWS = 64  # up to which rows are evaluated one by one
-_DRAWN_ROWS = 4096  # rows drawn together, each such block from a random stream of its own
+_FEW_ROWS = 4  # up to which rows are evaluated one by one
+_GIVEN_ROWS = 4096  # rows that are conditioned on together
+_DRAWN_TOGETHER = 4  # blocks of rows
 
 
 class RowCodec(Protocol):
@@ -191,11 +193,6 @@ class Network:
         return any(trees.counts is not None for trees in self.trees)
 
     @cached_property
-    def by_columns(self) -> bool:
-        """Whether rows are evaluated column by column: faster, for bits that depend on bits alone."""
-        return self.ordered_layout.is_binary and not self.has_counts
-
-    @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """Binary columns of which at most one is 1 in a row, or nearly so."""
         owner = self.ordered_layout.bit_column
@@ -238,8 +235,9 @@ class Network:
 
         def evaluate(k: int) -> NDArray[np.int64]:
             trees = self.trees[k]
-            by_rows = trees.counts is not None or len(rows) <= _FEW_ROWS
-            odds = trees.log_odds_at(bits.rows, everyone) if by_rows else trees.log_odds(columns, len(rows))
+            odds = (
+                trees.log_odds_at(bits.rows, everyone) if len(rows) <= _FEW_ROWS else trees.log_odds(columns, len(rows))
+            )
             return log_likelihoods(odds, columns[k])
 
         return evaluate
@@ -307,46 +305,47 @@ class Network:
         """``n`` rows. ``known`` (n, D) fixes cells where it is not ``UNKNOWN``: in each row a prefix of the order."""
         if known is not None:
             known = known[:, self.order]
-        blocks = Parallel(n_jobs=n_jobs, require="sharedmem")(
-            delayed(self._draw_block)(
-                min(_DRAWN_ROWS, n - start),
-                (seed, block),
-                None if known is None else known[start : start + _DRAWN_ROWS],
-            )
-            for block, start in enumerate(range(0, n, _DRAWN_ROWS))
+        streams = Streams.of(n, seed)
+        # Rows of cells are few at any one node: it pays to take some blocks together.
+        most = 1 if self.ordered_layout.is_binary else _DRAWN_TOGETHER
+        step = max(1, min(most, -(-len(streams) // effective_n_jobs(n_jobs))))
+        draw = self._draw_bits if self.ordered_layout.is_binary else self._draw_cells
+        rows = Parallel(n_jobs=n_jobs, require="sharedmem")(
+            delayed(draw)(part, None if known is None else known[start : start + part.n_rows])
+            for start, part in streams.parts(step)
         )
-        return np.concatenate(blocks)
+        return np.concatenate(rows)
 
-    def _draw_block(self, n: int, seed: tuple[int, int], known: Cells | None) -> Cells:
-        rng = np.random.default_rng(seed)
-        if not self.by_columns:
-            return self._draw_cells(n, rng, known)
+    def _draw_bits(self, streams: Streams, known: Cells | None) -> Cells:
+        n = streams.n_rows
         columns = np.zeros((self.n_columns, _core.column_words(n)), np.uint64)
         rows = np.empty((n, self.n_columns), np.uint8)
+        everyone = np.ones(n, np.bool_)
         for d, trees in enumerate(self.trees):
-            bit = rng.integers(0, 1 << 30, n, dtype=np.int32) < probabilities(trees.log_odds(columns, n))
+            bit = streams.numbers(everyone) < probabilities(trees.log_odds(columns, n))
             if known is not None:
                 bit = np.where(known[:, d] == UNKNOWN, bit, known[:, d] == 1)
             rows[:, self.order[d]] = bit
             columns[d] = packed_word(bit)
         return rows
 
-    def _draw_cells(self, n: int, rng: np.random.Generator, known: Cells | None) -> Cells:
+    def _draw_cells(self, streams: Streams, known: Cells | None) -> Cells:
         """Rows fall through the tree of one column after the other; at nodes that are not learned they take the likely side."""
+        n = streams.n_rows
         packed = np.zeros((n, row_bytes(self.ordered_layout.n_bits)), np.uint8)
         everyone = np.arange(n, dtype=np.int32)
-        rows = np.empty((n, self.n_columns), np.uint8 if self.ordered_layout.is_binary else np.uint16)
+        rows = np.empty((n, self.n_columns), np.uint16)
         for k, column in enumerate(self.ordered_layout.columns):
             at = np.full(n, 0 if column.n_nodes else ~0)
             if known is not None:
                 at = np.where(known[:, k] == UNKNOWN, at, ~known[:, k].astype(np.int64))
-            while (at >= 0).any():
+            while (falls := at >= 0).any():
                 odds = self.nodes.log_odds(k, at, packed, everyone)
-                bit = rng.integers(0, 1 << 30, n, dtype=np.int32) < probabilities(odds)
+                bit = streams.numbers(falls) < probabilities(odds)
                 node = np.maximum(at, 0)
                 fixed = column.fixed[node]
                 bit = np.where(np.isnan(fixed), bit, fixed > 0)
-                at = np.where(at >= 0, column.children[node, bit.astype(np.intp)], at)
+                at = np.where(falls, column.children[node, bit.astype(np.intp)], at)
             rows[:, self.order[k]] = ~at
             self.ordered_layout.set_column(packed, k, ~at)
         return rows
@@ -408,6 +407,10 @@ class Network:
 
     def fingerprint(self) -> bytes:
         """Of what determines the probabilities, and nothing else: the order, the columns' bits and the selected trees."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> bytes:
         digest = new_digest(16)
         digest.update(self.order.astype("<u4").tobytes())
         if not self.ordered_layout.is_binary:
@@ -421,6 +424,8 @@ class Network:
             digest.update(trees.values.astype("<i4", copy=False).tobytes())
             if trees.limit != NO_LIMIT:
                 digest.update(trees.limit.to_bytes(4, "little"))
+            if trees.stretch != NO_STRETCH:
+                digest.update(bytes(trees.stretch))
             if trees.counts is not None:
                 own = trees.counts
                 digest.update(own.masks.tobytes() + own.which.tobytes() + own.at_least.tobytes())
@@ -440,7 +445,7 @@ def given_by_conditioning(
     model: Distribution, given: Given, n_each: int, random: np.random.RandomState, effort: Effort, n_jobs: int | None
 ) -> tuple[Cells, NDArray[np.str_], Floats]:
     """``Distribution.draw_given`` for any pattern of what is given."""
-    chunks = given.chunks(_DRAWN_ROWS)
+    chunks = given.chunks(_GIVEN_ROWS)
     answers = [answer for _, answer in model.condition(chunks, random, n_draws=n_each, effort=effort, n_jobs=n_jobs)]
     draws = np.concatenate([answer.draws for answer in answers], axis=1)  # (n_each, rows given, D)
     rows = draws.swapaxes(0, 1).reshape(-1, model.n_columns)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -14,7 +13,7 @@ from lbarn import _core
 from lbarn._engine.codetree import CodeTree, Layout
 from lbarn._engine.trees import UNIT, Trees, log_likelihoods
 
-__all__ = ["NodeTrees", "grouped", "packed_word"]
+__all__ = ["NodeTrees", "packed_word"]
 
 Floats = NDArray[np.float64]
 
@@ -25,21 +24,6 @@ def packed_word(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
     packed = np.packbits(bits, bitorder="little")
     words.view(np.uint8)[: len(packed)] = packed
     return words
-
-
-def grouped(nodes: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int32]]]:
-    """(node, where it is found) for every node among ``nodes``, ends (below 0) left out."""
-    if not len(nodes):
-        return
-    if nodes[0] >= 0 and (nodes == nodes[0]).all():
-        yield int(nodes[0]), np.arange(len(nodes), dtype=np.int32)
-        return
-    order = np.argsort(nodes, kind="stable").astype(np.int32)
-    there = nodes[order]
-    starts = np.flatnonzero(np.diff(there, prepend=-(2**31)))
-    for start, stop in zip(starts, [*starts[1:], len(order)]):
-        if there[start] >= 0:
-            yield int(there[start]), order[start:stop]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,30 +61,32 @@ class NodeTrees:
     def at(self, k: int, node: int) -> Trees:
         return self.trees[int(self.layout.first_node[k]) + node]
 
+    @cached_property
+    def _cores(self) -> dict[int, tuple[list[_core.Trees], list[_core.Counts | None]]]:
+        """What the core knows of the columns that have been asked for."""
+        return {}
+
+    def _core(self, k: int) -> tuple[list[_core.Trees], list[_core.Counts | None]]:
+        if k not in self._cores:
+            own = self.trees[self.layout.first_node[k] : self.layout.first_node[k + 1]]
+            counts = [None if trees.counts is None else trees.counts.core for trees in own]
+            self._cores[k] = [trees.core for trees in own], counts
+        return self._cores[k]
+
     def log_odds(
         self, k: int, nodes: NDArray[Any], rows: NDArray[np.uint8], index: NDArray[np.int32]
     ) -> NDArray[np.int32]:
         """Log-odds of a 1 at the node where each of the packed rows ``index`` is; 0 for those that are at an end."""
-        odds = np.zeros(len(index), np.int32)
-        for node, where in grouped(nodes):
-            odds[where] = self.at(k, node).log_odds_at(rows, index[where])
-        return odds
+        return _core.log_odds_by_node(*self._core(k), nodes.astype(np.int32), rows, index)
 
     def log_p(
         self, k: int, cells: NDArray[Any], rows: NDArray[np.uint8], index: NDArray[np.int32]
     ) -> NDArray[np.int64]:
         """log P(cell) of column ``k`` for each of the packed rows ``index``, in units of 2^-30; 0 for an unknown one."""
         tree = self.column(k)
-        total = np.zeros(len(index), np.int64)
-        order = np.argsort(cells, kind="stable").astype(np.int32)
-        sorted_cells = cells[order]
-        first, last = np.searchsorted(sorted_cells, tree.low), np.searchsorted(sorted_cells, tree.high)
-        for node in range(tree.n_nodes):
-            where = order[first[node] : last[node]]
-            if len(where):
-                odds = self.at(k, node).log_odds_at(rows, index[where])
-                total[where] += log_likelihoods(odds, packed_word(cells[where] >= tree.cut[node]))
-        return total
+        return _core.log_likelihoods_of_cells(
+            *self._core(k), tree.low, tree.cut, tree.high, cells.astype(np.uint16), rows, index
+        )
 
     def cell_log_p(self, k: int, rows: NDArray[np.uint8]) -> Floats:
         """log P of every cell of column ``k`` for all packed rows, in nats, (n, cells)."""

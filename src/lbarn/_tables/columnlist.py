@@ -94,6 +94,20 @@ class ColumnList(Sequence[ColumnInfo]):
         """One record per column."""
         return [asdict(own) for own in self._columns]
 
+    def to_sdmetrics(self) -> dict[str, Any]:
+        """The metadata that SDMetrics wants of a table, without the columns that were left out.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lbarn import LBARN
+        >>> X = np.random.default_rng(0).integers(0, [2, 9], (200, 2))
+        >>> LBARN(random_state=0).fit(X).columns_.to_sdmetrics()
+        {'columns': {0: {'sdtype': 'categorical'}, 1: {'sdtype': 'numerical'}}}
+        """
+        modelled = (own for own in self._columns if own.kind != "left out")
+        return {"columns": {own.name: {"sdtype": _sdtype(own)} for own in modelled}}
+
     def rows(self) -> list[tuple[str, ...]]:
         """The table as strings, a heading first."""
         rows: list[tuple[str, ...]] = [("column", "kind", "values", "step", "cells", "empty", "likelihood")]
@@ -119,6 +133,10 @@ class ColumnList(Sequence[ColumnInfo]):
         return [*lines, f"and {more:,} more columns"] if more else lines
 
     def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def to_html(self) -> str:
+        """The table, for a web page."""
         head, *rows = self.rows()
         cells = "".join(f"<th style='text-align:left'>{escape(cell)}</th>" for cell in head)
         body = "".join(
@@ -126,6 +144,14 @@ class ColumnList(Sequence[ColumnInfo]):
             for row in rows
         )
         return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _sdtype(column: ColumnInfo) -> str:
+    if column.kind == "datetime":
+        return "datetime"
+    if column.levels == (False, True) and isinstance(column.levels[0], bool):
+        return "boolean"
+    return "numerical" if column.levels is None else "categorical"
 
 
 def _shortened(text: str, most: int = 44) -> str:

@@ -163,6 +163,12 @@ class Law:
         return np.searchsorted(self.seen, self.starts)
 
     @cached_property
+    def _unseen_before(self) -> Ticks:
+        """Where each value that was seen would be if those seen before it in its cell were not there."""
+        own = np.arange(len(self.seen))
+        return self.seen - (own - np.repeat(self._first_seen[:-1], np.diff(self._first_seen)))
+
+    @cached_property
     def _upto(self) -> Floats:
         """Rows of the values before each one that was seen."""
         return np.concatenate([[0.0], np.cumsum(self.mass)])
@@ -233,10 +239,8 @@ class Law:
         first, last = self._first_seen[cells], self._first_seen[cells + 1]
         is_seen = symbols < last - first
         # The k-th tick that was not seen: as many further on as there are seen ones before it.
-        low = self.starts[cells]
-        found = low + offsets
-        while not ((moved := low + offsets + np.searchsorted(self.seen, found, side="right") - first) == found).all():
-            found = moved
+        found = self.starts[cells] + offsets
+        found = found + np.searchsorted(self._unseen_before, found, side="right") - first
         if not len(self.seen):
             return found
         taken = self.seen[np.minimum(first + np.minimum(symbols, np.maximum(last - first - 1, 0)), len(self.seen) - 1)]

@@ -415,7 +415,7 @@ def _numbers(values: NDArray[Any], dtype: str) -> Column:
 
 
 def read_table(X: Any, *, binarize: float | None = None) -> Table:
-    """Look at ``X`` without reading it all: NumPy, scipy.sparse, pandas, polars, pyarrow or nested lists; or a Table."""
+    """Look at ``X`` without reading it all: NumPy, scipy.sparse, pandas, polars, Arrow or nested lists; or a Table."""
     if isinstance(X, Table):
         return X
     if sp.issparse(X):
@@ -462,7 +462,10 @@ def _frame(X: Any) -> Any:
         return nw.from_native(X)
     if type(X).__module__.partition(".")[0] in ("pandas", "modin", "cudf") and hasattr(X, "columns"):
         _check_names(list(X.columns))
-    return nw.from_native(X, pass_through=True)
+    frame = nw.from_native(X, pass_through=True)
+    if not isinstance(frame, nw.DataFrame) and hasattr(X, "__arrow_c_stream__"):  # of DuckDB, say
+        return _frame(pa.table(X))
+    return frame
 
 
 def _check_names(names: Sequence[Any]) -> None:
@@ -505,5 +508,5 @@ def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
         return X.tocsr()[rows]
     if isinstance(X, np.ndarray):
         return X[rows]
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    frame = _frame(X)
     return frame[rows, :].to_native() if isinstance(frame, nw.DataFrame) else np.asarray(X)[rows]

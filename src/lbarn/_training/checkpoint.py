@@ -85,7 +85,7 @@ class Checkpoint:
 
     def save(self, how: Boosting, place: int, conditionals: tuple[Conditional, ...]) -> None:
         """Keep the conditionals of the column at a place of the order."""
-        tensors: container.Tensors = {
+        tensors: container.ToWrite = {
             **pack_trees([own.trees for own in conditionals]),
             "train_curve": np.concatenate([np.zeros(0), *(own.train_curve for own in conditionals)]),
             "valid_curve": np.concatenate([np.zeros(0), *(own.valid_curve for own in conditionals)]),
@@ -153,7 +153,7 @@ class Checkpoint:
         digest.update(repr(what).encode())
         return self.folder / f"{digest.hexdigest()[:12]}-{name}.safetensors"
 
-    def _write(self, what: object, name: str, header: Mapping[str, Any], tensors: container.Tensors) -> None:
+    def _write(self, what: object, name: str, header: Mapping[str, Any], tensors: container.ToWrite) -> None:
         path = self._path(what, name)
         if path.is_symlink():  # not ours: where it leads, nothing is to be overwritten
             path.unlink()

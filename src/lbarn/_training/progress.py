@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import math
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from html import escape
 from typing import Any
 
 __all__ = ["CallbackSupport", "bar", "fit_progress"]
@@ -44,16 +49,65 @@ def fit_progress(estimator: Any, total: int | None, verbose: int) -> Iterator[Ca
             context.call_on_fit_task_end(estimator=estimator)
 
 
+def _in_notebook() -> bool:
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
+
+
+class _NotebookBar:
+    """A bar of HTML's own below the cell: it needs no widgets, which not every notebook has."""
+
+    _PAUSE = 0.1  # seconds from one picture to the next
+
+    def __init__(self, what: str, total: int | None, patience: float | None) -> None:
+        self._what, self._total, self._patience = what, total, patience
+        self._done, self._start, self._shown_at = 0, time.monotonic(), -math.inf
+        self._handle: Any = None
+
+    def advance(self, count: int) -> None:
+        self._done += count
+        now = time.monotonic()
+        if now - self._start >= (self._patience or 0.0) and now - self._shown_at >= self._PAUSE:
+            self._shown_at = now
+            self._show(self.html())
+
+    def html(self) -> str:
+        ends = "" if self._total is None else f" value='{self._done}' max='{self._total}'"
+        of = "" if self._total is None else f"/{self._total:,}"
+        rate = self._done / max(time.monotonic() - self._start, 1e-9)
+        return f"<progress{ends}></progress> {self._done:,}{of} {escape(self._what)}, {rate:,.1f}/s"
+
+    def close(self) -> None:
+        if self._patience is None:
+            self._show(self.html())
+        elif self._handle is not None:
+            self._show("")
+
+    def _show(self, html: str) -> None:
+        ipython: Any = importlib.import_module("IPython.display")
+        if self._handle is None:
+            self._handle = ipython.display(ipython.HTML(html), display_id=True)
+        else:
+            self._handle.update(ipython.HTML(html))
+
+
 @contextmanager
 def bar(
     what: str, total: int | None = None, *, shown: bool = True, patience: float | None = None
 ) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error with count, rate and time left; call the function with how many more are done.
+    """A bar on standard error, or below a notebook's cell, with count and rate; call the function with how many more are done.
 
     With ``patience`` it appears after so many seconds, and leaves no trace.
     """
     if not shown:
         yield lambda count: None
+        return
+    if _in_notebook():
+        below = _NotebookBar(what, total, patience)
+        try:
+            yield below.advance
+        finally:
+            below.close()
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn

@@ -17,7 +17,7 @@ from lbarn import _core
 from lbarn._engine.codetree import Layout
 from lbarn._engine.conditional import Boosting, Conditional
 from lbarn._engine.rows import TrainingData, TrainingRows
-from lbarn._engine.trees import Trees
+from lbarn._engine.trees import NO_STRETCH, Stretch, Trees
 from lbarn._network.network import Network
 from lbarn._training.auto import LEAF_GRID, RATE_LADDER, Columns, in_sequence, search, search_each
 from lbarn._training.checkpoint import Checkpoint
@@ -27,7 +27,8 @@ from lbarn._training.data import GivenRows
 from lbarn._training.jobs import each_dimension
 from lbarn._training.order import resolve_order
 from lbarn._training.selection import SELECTIONS
-from lbarn._training.trial import settled
+from lbarn._training.stretch import confirmed_stretch
+from lbarn._training.trial import settled, some_rows
 from lbarn.errors import CheckpointError
 from lbarn.parameters import LearnerParameters, NetworkParameters
 
@@ -51,6 +52,7 @@ class TrainingRun:
     seed: int
     n_valid: float = 0.0  # validation rows
     renewed: tuple[Trees, ...] | None = None
+    stretch: Stretch = NO_STRETCH  # of the log-odds of whatever is selected
     leaves: Mapping[int, int] = field(default_factory=dict)  # by place in the order, if they were chosen for each
     search_results: list[dict[str, Any]] | None = None
     identity: Mapping[str, str] | None = None
@@ -125,7 +127,11 @@ class TrainingRun:
     def network(self, n_trees: NDArray[np.intp], *, renewed: bool = True) -> Network:
         """The network of the first ``n_trees`` trees of every node, with refitted leaves if there are any."""
         trees = self.trees if renewed else tuple(conditional.trees for conditional in self.conditionals)
-        return Network(self.order, tuple(own.head(int(count)) for own, count in zip(trees, n_trees)), self.layout)
+        chosen = (
+            own.head(int(count)) if told.constant else replace(own.head(int(count)), stretch=self.stretch)
+            for own, count, told in zip(trees, n_trees, self.conditionals)
+        )
+        return Network(self.order, tuple(chosen), self.layout)
 
     def refitted(self, rows: TrainingRows, *, n_jobs: int | None) -> TrainingRun:
         """With the leaf values of all trees renewed on ``rows``, columns in the run's order."""
@@ -162,6 +168,7 @@ class TrainingRun:
             raise ValueError(f"warm_start=True: max_iter={max_iter} is less than the {trained} rounds already trained")
 
 
+_SHARPENING_ROWS = 4_000  # validation rows that it is found on, at most
 _PATIENCE = 50  # rounds, if n_iter_no_change is "auto"
 
 
@@ -235,13 +242,17 @@ def train_run(
         order = _order(parameters, data, store) if before is None else before.order
     if parameters.counts is not False and before is None:
         data = replace(data, counted=kinds_of_ones(data, rows.shared_levels()))
-    data = data.in_order(order)
+    data = data.in_order(order).merged(parameters.merge_rows)
     places = range(0 if targets is None else D - len(targets), D)
     if before is None:
         how, data = _settled(parameters, data, places)
     else:
         how = boosting(parameters, **before.found)
     run = _trained(parameters, how, data, order, places, before, store, progress)
+    if parameters.sharpen:
+        some = some_rows(data.valid, data.seed, _SHARPENING_ROWS)
+        stretch = confirmed_stretch(run.conditionals, run.layout, some, n_jobs=parameters.n_jobs)
+        run = replace(run, stretch=stretch)
     if parameters.refit:
         run = run.refitted(data.train + data.valid, n_jobs=parameters.n_jobs)
     return replace(run, identity=own)
@@ -320,7 +331,7 @@ def _trained(
         trained = train(own_places, how)
     alone = {k: _alone(data, k) for k in range(layout.n_columns) if k not in own_places}
     conditionals = tuple(in_sequence(alone | trained))
-    return TrainingRun(order, layout, conditionals, how, data.seed, n_valid, None, chosen, found)
+    return TrainingRun(order, layout, conditionals, how, data.seed, n_valid, leaves=chosen, search_results=found)
 
 
 def is_auto(parameters: LearnerParameters) -> bool:

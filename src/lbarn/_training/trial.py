@@ -12,7 +12,7 @@ from lbarn._engine.conditional import Boosting
 from lbarn._engine.rows import TrainingData, TrainingRows
 from lbarn._training.auto import Columns
 
-__all__ = ["Trial", "settled"]
+__all__ = ["Trial", "settled", "some_rows"]
 
 _TRIED = 24  # columns, at most
 _WIDE = 32  # columns from which the number of leaves is tried: with fewer it would take too large a part of the time
@@ -59,7 +59,7 @@ def settled(
     leaves = leaves and how.max_leaf_nodes is None and data.layout.is_binary and len(places) >= _WIDE
     if not leaves and not (counts and data.counted):
         return Trial(how, data, np.zeros(0))
-    some = _some_rows(data)
+    some = replace(data, train=some_rows(data.train, data.seed), valid=some_rows(data.valid, data.seed))
     if leaves:
         how = how.for_rows(data.train.n_rows)
     best = trial(how, data)
@@ -79,10 +79,8 @@ def settled(
     return best
 
 
-def _some_rows(data: TrainingData) -> TrainingData:
-    def some(rows: TrainingRows) -> TrainingRows:
-        if rows.n_rows <= _MOST_ROWS:
-            return rows
-        return rows.take(np.sort(np.random.default_rng([data.seed, 3]).permutation(rows.n_rows)[:_MOST_ROWS]))
-
-    return replace(data, train=some(data.train), valid=some(data.valid))
+def some_rows(rows: TrainingRows, seed: int, most: int = _MOST_ROWS) -> TrainingRows:
+    """The rows, or so many of them."""
+    if rows.n_rows <= most:
+        return rows
+    return rows.take(np.sort(np.random.default_rng([seed, 3]).permutation(rows.n_rows)[:most]))
