@@ -4,7 +4,7 @@
                                             [--repeat 2] [--jobs 2] [--smoke]
 
 100 MNIST digits of which 10% of the pixels were flipped are denoised, and 1,000 rows of OCR-letters of which 20% of the values are
-hidden are filled, with the settings that a version has by default. PYTHON is an interpreter with another version of lbarn, which works
+hidden are filled, with the settings that a version has by default. PYTHON is an interpreter with the version before, which works
 on the same model files in the same run, turn by turn; seconds are the least of all turns. Errors are those of the probabilities of
 unknown values against a run of this version with as many particles as --reference says, all in one, and other random numbers.
 
@@ -65,6 +65,16 @@ TASKS = {
 
 
 @dataclass(frozen=True)
+class Run:
+    """What came out of a version at work."""
+
+    probability: Floats
+    cpu: float
+    wall: float
+    version: dict[str, Any]  # what tells which one it is
+
+
+@dataclass(frozen=True)
 class Bench:
     """One task's model and rows, and who works on them."""
 
@@ -74,8 +84,7 @@ class Bench:
     folder: Path
     jobs: int
 
-    def run(self, python: str, **how: Any) -> tuple[Floats, float, float]:
-        """Probabilities, CPU seconds and wall seconds."""
+    def run(self, python: str, **how: Any) -> Run:
         out = self.folder / "found.npy"
         settings = {"method": self.task.method, "jobs": self.jobs, "given": self.task.given, "arguments": how}
         done = subprocess.run(
@@ -84,8 +93,8 @@ class Bench:
             capture_output=True,
             text=True,
         )
-        cpu, wall = json.loads(done.stdout)
-        return np.load(out), cpu, wall
+        told = json.loads(done.stdout)
+        return Run(np.load(out), *told["seconds"], {"defaults": told["defaults"], "core": told["core"]})
 
 
 def network_of(name: str, task: Task, data: Split, chosen: argparse.Namespace) -> Path:
@@ -109,25 +118,29 @@ def compare(name: str, chosen: argparse.Namespace) -> dict[str, Any]:
         rows = Path(folder) / "rows.npy"
         np.save(rows, X)
         bench = Bench(task, network_of(name, task, data, chosen), rows, Path(folder), chosen.jobs)
-        reference, seconds, _ = bench.run(sys.executable, n_particles=chosen.reference, tolerance=0.0, random_state=99)
-        found: dict[str, list[tuple[Floats, float, float]]] = {version: [] for version in versions}
+        many = bench.run(sys.executable, n_particles=chosen.reference, tolerance=0.0, random_state=99)
+        found: dict[str, list[Run]] = {version: [] for version in versions}
         for turn in range(chosen.repeat):
             for version, python in versions.items():
-                found[version].append(bench.run(str(python), random_state=turn))
-                print(name, version, found[version][-1][1:], file=sys.stderr, flush=True)
+                done = bench.run(str(python), random_state=turn)
+                if version == "before" and "tolerance" in done.version["defaults"]:
+                    sys.exit(f"{python} has a version that knows tolerances: it is not the one before")
+                found[version].append(done)
+                print(name, version, done.cpu, done.wall, file=sys.stderr, flush=True)
     return {
         "title": task.title,
         "command": command(),
-        "reference CPU seconds": seconds,
-        "versions": {version: figures(runs, reference, asked) for version, runs in found.items()},
+        "reference": {"particles": chosen.reference, "CPU seconds": many.cpu},
+        "versions": {version: figures(runs, many.probability, asked) for version, runs in found.items()},
     }
 
 
-def figures(runs: list[tuple[Floats, float, float]], reference: Floats, asked: NDArray[np.bool_]) -> dict[str, float]:
-    errors = np.stack([(p - reference)[asked] for p, _, _ in runs])
+def figures(runs: list[Run], reference: Floats, asked: NDArray[np.bool_]) -> dict[str, Any]:
+    errors = np.stack([(run.probability - reference)[asked] for run in runs])
     return {
-        "CPU seconds": min(cpu for _, cpu, _ in runs),
-        "wall seconds": min(wall for _, _, wall in runs),
+        **runs[0].version,
+        "CPU seconds": min(run.cpu for run in runs),
+        "wall seconds": min(run.wall for run in runs),
         "root mean square error": float(np.sqrt(np.square(errors).mean())),
         "mean error": float(np.abs(errors).mean()),
     }
