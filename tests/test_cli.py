@@ -210,6 +210,8 @@ def test_fit_takes_every_parameter(folder: Folder) -> None:
         min_gain=0.01,
         l1_regularization=0.25,
         cap=False,
+        sharpen=False,
+        merge_rows=False,
         l2_regularization=0.5,
         max_features=0.8,
         refit=False,

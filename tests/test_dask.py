@@ -142,7 +142,7 @@ def test_the_data_goes_to_each_worker_once_and_not_with_every_task(
     monkeypatch.setattr(PackedBits, "__getstate__", lambda bits: sent.append(bits.n_rows) or state(bits))
     client.run(count_arrivals)
     with joblib.parallel_config("dask"):
-        fit(rows, refit=False, counts=False)
+        fit(rows, refit=False, counts=False, sharpen=False)
     assert sorted(sent) == [600, 1400]  # validation and training rows, for 180 tasks
     assert list(client.run(arrivals).values()) == [2, 2]
 

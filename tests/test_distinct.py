@@ -8,11 +8,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import lbarn._engine.bits as bits_module
 from lbarn import LBARN, _core
 from lbarn._engine.bits import PackedBits, PickedRows, pack
 from lbarn._engine.conditional import Boosting, Conditional
 
 Table = NDArray[np.uint8]
+
+
+@pytest.fixture(autouse=True)
+def however_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are merged here that are too few for it otherwise."""
+    monkeypatch.setattr(bits_module, "_FEWEST", 0)
 
 
 def few_distinct(n: int, seed: int = 0) -> Table:

@@ -183,7 +183,7 @@ class LearnerParameters(Parameters):
     )
     merge_rows: bool = param(
         True,
-        "Learn from equal rows once, with their number: faster if many rows are equal, and the same up to random rounding.",
+        "Learn from equal rows once, with their number, if there are 16,384 or more: faster if many are equal, and the same up to random rounding.",
         "boolean",
         paper=False,
     )

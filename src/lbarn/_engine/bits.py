@@ -17,6 +17,7 @@ MAX_COLUMNS = 65_535  # a split names its column in 16 bits
 MAX_ROWS = 30_000_000  # the histogram's sums fit 31 bits
 
 _CHUNK_ROWS = 4096  # rows unpacked at a time
+_FEWEST = 16_384  # rows of which equal ones are merged: among fewer, the noise of rounding each by itself does good
 _LOOKED_AT = 512  # rows, to see whether many are equal
 
 Count = NDArray[np.uint32] | None
@@ -81,7 +82,7 @@ class PackedBits:
         All of them, and no counts, if too few are equal for it to be worth while.
         """
         few = rows[:_LOOKED_AT]
-        if _core.distinct_rows(self.rows, few, n_columns, len(few) * 3 // 4) is None:
+        if len(rows) < _FEWEST or _core.distinct_rows(self.rows, few, n_columns, len(few) * 3 // 4) is None:
             return rows, None
         return _core.distinct_rows(self.rows, rows, n_columns, len(rows) // 3) or (rows, None)
 
