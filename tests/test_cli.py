@@ -592,6 +592,8 @@ def test_samples_keep_what_is_given(folder: Folder) -> None:
         "3",
         "--n-particles",
         "10",
+        "--tolerance",
+        "0.1",
         "--given-file",
         "-",
         "--given",
@@ -614,8 +616,11 @@ def test_samples_keep_what_is_given(folder: Folder) -> None:
 
 
 def test_predictions_are_the_conditional_probabilities(folder: Folder, model: LBARN) -> None:
-    out, options = folder["predicted.csv"], ("--levels", "--quantiles", "0.5", "--n-particles", "10", *PLAINLY)
-    run("predict", folder.model, folder["test.csv"], "--column", NAMES[4], "-o", out, *options)
+    out, options = (
+        folder["predicted.csv"],
+        ("--levels", "--quantiles", "0.5", "--n-particles", "10", "--tolerance", "0.1"),
+    )
+    run("predict", folder.model, folder["test.csv"], "--column", NAMES[4], "-o", out, *options, *PLAINLY)
     expected = model.conditional(folder.test, 4).probability
     np.testing.assert_array_equal(np.loadtxt(out, delimiter=",", skiprows=1), expected)
     assert out.read_text().startswith("item 4=0,item 4=1\n")
@@ -638,7 +643,7 @@ def test_impute_fills_what_is_missing_and_nothing_else(folder: Folder, model: LB
     assert done.stdout == csv(model.impute(X, random_state=5).astype(int))
     assert done.stderr == b"rows: 60 enumeration\n"
     out = folder["filled.npy"]
-    options = ("--n-particles", "50", "--n-jobs", "1", "--out", out)
+    options = ("--n-particles", "50", "--tolerance", "0.1", "--n-jobs", "1", "--out", out)
     run(
         "impute",
         folder.model,
@@ -658,6 +663,7 @@ def test_impute_fills_what_is_missing_and_nothing_else(folder: Folder, model: LB
 
 def test_denoise_does_what_the_library_does(folder: Folder, model: LBARN) -> None:
     options = ("--output", "probability", "--n-draws", "1", "--n-particles", "20", "--random-state", "0")
+    options += ("--tolerance", "0.1")
     out = folder["denoised.csv"]
     done = run("denoise", folder.model, folder["test.csv"], "--flip", "0.1", *options, *PLAINLY, "-o", out)
     expected = model.denoise(folder.test, flip=0.1, output="probability", n_particles=20, random_state=0)
