@@ -187,8 +187,8 @@ class Density(RowModel):
         n_samples: int = 1,
         *,
         given: Any = None,
-        n_particles: int = 2000,
-        tolerance: float = 0.002,
+        n_particles: int = 4000,
+        tolerance: float = 0.001,
         return_diagnostics: bool = False,
         random_state: Any = None,
     ) -> Any:
@@ -280,8 +280,8 @@ class Density(RowModel):
         *,
         output: str = "sample",
         n_draws: int = 1,
-        n_particles: int = 2000,
-        tolerance: float = 0.002,
+        n_particles: int = 4000,
+        tolerance: float = 0.001,
         return_diagnostics: bool = False,
         random_state: Any = None,
     ) -> Any:
@@ -301,9 +301,9 @@ class Density(RowModel):
         n_draws : int, default=1
             More than one gives an array (n_draws, n, D), or a list of tables if the model is not of bits alone; with
             ``output="sample"`` only.
-        n_particles : int, default=2000
+        n_particles : int, default=4000
             Particles per row of the Monte Carlo, at most.
-        tolerance : float, default=0.002
+        tolerance : float, default=0.001
             A row gets more and more particles, from 256 (or ``n_draws``) on, until the probabilities of its unknown values are estimated
             to be off by no more than that (root mean square). 0 takes ``n_particles`` at once.
         return_diagnostics : bool, default=False
@@ -334,8 +334,8 @@ class Density(RowModel):
         flip: float,
         output: str = "mode",
         n_draws: int = 1,
-        n_particles: int = 2000,
-        tolerance: float = 0.033,
+        n_particles: int = 4000,
+        tolerance: float = 0.025,
         return_diagnostics: bool = False,
         random_state: Any = None,
     ) -> Any:
@@ -358,7 +358,7 @@ class Density(RowModel):
         self,
         X: Any,
         *,
-        n_particles: int = 2000,
+        n_particles: int = 4000,
         tolerance: float = 0.01,
         random_state: Any = None,
     ) -> Floats:
@@ -382,8 +382,8 @@ class Density(RowModel):
         X: Any,
         column: Any,
         *,
-        n_particles: int = 2000,
-        tolerance: float = 0.002,
+        n_particles: int = 4000,
+        tolerance: float = 0.001,
         random_state: Any = 0,
     ) -> ConditionalDistribution:
         """The distribution of one column given the others of each row, whatever the column itself holds there.

@@ -33,9 +33,9 @@ class LBARNImputer(OneToOneFeatureMixin, TransformerMixin, RoutesToEstimator):
         What to fill in: each value's most probable one, a draw from the conditional distribution of all the missing values
         of a row, the mean or median of numbers (and otherwise the most probable value), or the probability of a 1, which
         only tables of bits have.
-    n_particles : int, default=2000
+    n_particles : int, default=4000
         Particles per row, at most, if more than 12 bits are missing.
-    tolerance : float, default=0.002
+    tolerance : float, default=0.001
         Estimated error of a row's probabilities up to which particles are added.
 
     Attributes
@@ -74,8 +74,8 @@ class LBARNImputer(OneToOneFeatureMixin, TransformerMixin, RoutesToEstimator):
         estimator: LBARN | LBARNEnsemble | None = None,
         *,
         output: str = "mode",
-        n_particles: int = 2000,
-        tolerance: float = 0.002,
+        n_particles: int = 4000,
+        tolerance: float = 0.001,
     ) -> None:
         self.estimator = estimator
         self.output = output

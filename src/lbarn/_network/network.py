@@ -31,7 +31,7 @@ __all__ = ["Distribution", "Given", "GivenChunk", "Network", "RowCodec", "given_
 
 Floats = NDArray[np.float64]
 
-_EFFORT = Effort(2000, 0.01, "marginal")  # for the likelihood of rows with missing values
+_EFFORT = Effort(4000, 0.01, "marginal")  # for the likelihood of rows with missing values
 _FEW_ROWS = 4  # up to which rows are evaluated one by one
 _GIVEN_ROWS = 4096  # rows that are conditioned on together
 _DRAWN_TOGETHER = 4  # blocks of rows

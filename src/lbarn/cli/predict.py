@@ -27,8 +27,8 @@ def predict(
     ] = "0.05,0.5,0.95",
     levels: Annotated[bool, typer.Option("--levels", help="The probability of every level, in a column each.")] = False,
     out: Rows = None,
-    n_particles: Particles = 2000,
-    tolerance: Tolerance = 0.002,
+    n_particles: Particles = 4000,
+    tolerance: Tolerance = 0.001,
     n_jobs: Jobs = -1,
     header: Header = None,
 ) -> None:
