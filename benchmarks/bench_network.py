@@ -1,6 +1,6 @@
 """A whole network: time, peak memory, file size, test log-likelihood and scoring time.
 
-python benchmarks/bench_network.py [--data mnist] [--leaves 32] [--rate 0.02] [--trees 1000] [--split-bits 6]
+python benchmarks/bench_network.py [--data mnist] [--leaves 32] [--rate 0.02] [--trees 1000] [--split-bits 3]
         [--jobs 2] [--save FILE]
 """
 
@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--leaves", type=int, default=32)
     parser.add_argument("--rate", type=float, default=0.02)
     parser.add_argument("--trees", type=int, default=1000)
-    parser.add_argument("--split-bits", type=int, default=6)
+    parser.add_argument("--split-bits", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--save", type=Path, help="keep the model file")
     parser.add_argument("--smoke", action="store_true", help="tiny random data")

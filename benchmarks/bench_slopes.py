@@ -2,7 +2,8 @@
 
     python benchmarks/bench_slopes.py [--repeat 3] [--smoke]
 
-One of these varies at a time, the others stay at 16,384 rows of 64 bits, 16 leaves and 64 trees a column, all rows distinct. CPU time of one thread, the
+One of these varies at a time, the others stay at 16,384 rows of 64 bits, 16 leaves and 64 trees a column, all rows distinct
+(and equal ones learned from once). CPU time of one thread, the
 best of some repetitions. Beside it, what the machine could do at best, by rates measured in the same run:
 
 training
@@ -117,7 +118,12 @@ def measured(problem: Problem, repeat: int, rate: Rates) -> dict[str, float]:
     """Seconds of training and scoring, and the least that they could be."""
     X, few = bits_of(problem), bits_of(replace(problem, rows=64, distinct=0))
     model = LBARN.paper(
-        max_leaf_nodes=problem.leaves, learning_rate=0.05, max_iter=problem.trees, random_state=0, n_jobs=1
+        max_leaf_nodes=problem.leaves,
+        learning_rate=0.05,
+        max_iter=problem.trees,
+        merge_rows=True,
+        random_state=0,
+        n_jobs=1,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -92,14 +92,19 @@ def publish(results: dict[str, Any], text: str, options: Any, name: str, page_na
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(results, indent=1) + "\n")
     if not options.results and not options.smoke:
-        page = ROOT / "docs" / f"{page_name or name}.md"
-        begin = f"<!-- written by benchmarks/{Path(sys.argv[0]).name} -->\n"
-        before, found, rest = page.read_text().partition(begin)
-        if not found:
-            sys.exit(f"{page} has no line {begin}")
-        sets = results.get("sets", {"": results}).values()
-        commands = "\n".join(dict.fromkeys(f"    {one['command']}" for one in sets))
-        page.write_text(f"{before}{begin}{text}\n{commands}\n\n{END}{rest.partition(END)[2].lstrip()}")
+        put_into(page_name or name, text, results)
+
+
+def put_into(page_name: str, text: str, results: dict[str, Any]) -> None:
+    """The table into a page, where the last one of this script was, with the commands that gave it."""
+    page = ROOT / "docs" / f"{page_name}.md"
+    begin = f"<!-- written by benchmarks/{Path(sys.argv[0]).name} -->\n"
+    before, found, rest = page.read_text().partition(begin)
+    if not found:
+        sys.exit(f"{page} has no line {begin}")
+    sets = results.get("sets", {"": results}).values()
+    commands = "\n".join(dict.fromkeys(f"    {one['command']}" for one in sets))
+    page.write_text(f"{before}{begin}{text}\n{commands}\n\n{END}{rest.partition(END)[2].lstrip()}")
 
 
 def measured_before(name: str, options: Any) -> dict[str, Any]:

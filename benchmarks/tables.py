@@ -1,19 +1,19 @@
 """Synthetic tables: lbarn beside what others have published, on the same rows, with the same measures.
 
-    python benchmarks/tables.py [--only adult magic] [--models LBARN LBARNEnsemble independent] [--seeds 3] [--jobs 2] [--smoke]
+    python benchmarks/tables.py [--only adult magic] [--models LBARN LBARNEnsemble independent] [--seeds 5] [--minutes 30] [--jobs 2] [--smoke]
 
 The sets on which generators of tabular data are compared (Adult, Default, Shoppers, Magic, Beijing; TabSyn's split), read from the
 folder LBARN_DATA, or else from ../shared/data beside the project. As many rows are sampled as there are training rows, and
 
     C2ST     an XGBoost classifier tries to tell samples from training rows, three folds: 1 - 2 max(AUC - 1/2, 0)
-    shape    how alike single columns are, trend: pairs of columns (SDMetrics' definitions)
+    shape    how alike single columns of samples and training rows are, trend: pairs of columns (SDMetrics' definitions)
     use      XGBoost trained on the samples, tested on real test rows: AUC, or for Beijing RMSE of log(1 + pm2.5); and trained on real rows
     nearer   share of samples nearer to training rows than to as many held-out rows: 0.5 is ideal; copies: exact ones
     nats     mean log-likelihood of the test rows: mass on the grids that ``columns_`` tells
 
-No parameters are set. Finished cells are kept in docs/results/tables.json and not measured again; its table goes into docs/tables.md.
-Rivals that are installed can be added with --models: arf (arfpy), forest (ForestDiffusion), unmasking (utrees), each in a process
-of its own that is given up after --minutes.
+No parameters are set (generators.py tells more, and what to install for the rivals). A cell is one generator, table and seed, in a process of its own,
+which is given up after --minutes. Finished cells are kept in docs/results/tables.json and not measured again; its tables go into docs/tables.md and docs/how-good.md.
+Alpha-precision and beta-recall, which others publish, are left out: synthcity, which defines them, wants NumPy 1 and a PyTorch of 2024.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import json
 import multiprocessing
 import os
 import resource
+import signal
 import sys
 from collections.abc import Callable
 from itertools import pairwise
@@ -36,7 +37,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 import lbarn
-from pages import DATA, arguments, command, commit, measured_before, publish, table
+from generators import GENERATORS
+from pages import DATA, arguments, command, commit, measured_before, publish, put_into, table
 
 SETS = {  # name: target
     "adult": "income",
@@ -46,9 +48,9 @@ SETS = {  # name: target
     "beijing": "pm2.5",
 }
 TARGETS = {**SETS, "wine": "target"}
-PUBLISHED = ("TabSyn", "TabDiff", "TabPC")
+PUBLISHED = ("TabSyn", "TabDiff", "TabPC", "TabDDPM", "GReaT", "CTGAN", "TVAE")
 PUBLISHED_FILE = DATA.parent / "tables" / "published.json"
-_NEAR_ROWS = 2000  # samples whose neighbours are looked for
+_ROWS = 20_000  # samples whose likeness is measured
 
 Frame = Any
 
@@ -62,84 +64,6 @@ def read(name: str) -> tuple[Frame, Frame]:
         sys.exit(f"{folder} is absent; set LBARN_DATA to the folder that holds tables/{name}-train.csv.gz")
     train, test = (pd.read_csv(folder / f"{name}-{part}.csv.gz") for part in ("train", "test"))
     return train, test
-
-
-# ---------------------------------------------------------------------- generators
-
-
-def _lbarn(kind: type[Any], **parameters: Any) -> Callable[[Frame, int, int], tuple[Frame, Any]]:
-    def make(train: Frame, seed: int, jobs: int) -> tuple[Frame, Any]:
-        model = kind(n_jobs=jobs, random_state=seed, **parameters).fit(train)
-        return model.sample(len(train), random_state=seed), model
-
-    return make
-
-
-def _independent(train: Frame, seed: int, jobs: int) -> tuple[Frame, Any]:
-    rng = np.random.default_rng(seed)
-    return train.apply(lambda column: column.to_numpy()[rng.permutation(len(column))]), None
-
-
-def _arf(train: Frame, seed: int, jobs: int) -> tuple[Frame, Any]:
-    from arfpy import arf
-
-    np.random.seed(seed)  # noqa: NPY002  arfpy draws from it
-    model = arf.arf(x=train, random_state=seed)
-    model.forde()
-    return model.forge(n=len(train)), None
-
-
-def _coded(train: Frame) -> tuple[Any, list[int], Callable[[Any], Frame]]:
-    """Numbers for generators that take nothing else, where the categories are, and the way back."""
-    levels = {k: sorted(train[c].unique()) for k, c in enumerate(train) if not pd.api.types.is_numeric_dtype(train[c])}
-    values = np.column_stack(
-        [train[c].map(levels[k].index) if k in levels else train[c] for k, c in enumerate(train)]
-    ).astype(float)
-
-    def back(made: Any) -> Frame:
-        found = {}
-        for k, c in enumerate(train):
-            if k in levels:
-                found[c] = [levels[k][int(np.clip(round(v), 0, len(levels[k]) - 1))] for v in made[:, k]]
-            else:
-                found[c] = made[:, k].astype(float)
-                if pd.api.types.is_integer_dtype(train[c]):
-                    found[c] = np.rint(found[c]).astype(np.int64)
-        return pd.DataFrame(found)
-
-    return values, sorted(levels), back
-
-
-def _forest(train: Frame, seed: int, jobs: int) -> tuple[Frame, Any]:
-    from ForestDiffusion import ForestDiffusionModel
-
-    values, categories, back = _coded(train)
-    model = ForestDiffusionModel(
-        values, n_t=50, duplicate_K=10, bin_indexes=[], cat_indexes=categories, int_indexes=[], diffusion_type="flow",
-        n_jobs=jobs, seed=seed,
-    )  # fmt: skip
-    return back(model.generate(batch_size=len(train))), None
-
-
-def _unmasking(train: Frame, seed: int, jobs: int) -> tuple[Frame, Any]:
-    from utrees import UnmaskingTrees
-
-    values, categories, back = _coded(train)
-    model = UnmaskingTrees(random_state=seed)
-    model.fit(
-        values, quantize_cols=["categorical" if k in categories else "continuous" for k in range(values.shape[1])]
-    )
-    return back(model.generate(n_generate=len(train))), None
-
-
-GENERATORS: dict[str, Callable[[Frame, int, int], tuple[Frame, Any]]] = {
-    "LBARN": _lbarn(lbarn.LBARN),
-    "LBARNEnsemble": _lbarn(lbarn.LBARNEnsemble),
-    "independent": _independent,
-    "arf": _arf,
-    "forest": _forest,
-    "unmasking": _unmasking,
-}
 
 
 # ---------------------------------------------------------------------- measures
@@ -168,7 +92,7 @@ def c2st(real: Frame, made: Frame, seed: int, jobs: int) -> float:
     for train, test in StratifiedKFold(3, shuffle=True, random_state=seed).split(both, label):
         model = _classifier(jobs).fit(both.iloc[train], label[train])
         scores.append(roc_auc_score(label[test], model.predict_proba(both.iloc[test])[:, 1]))
-    return 1 - 2 * max(float(np.mean(scores)) - 0.5, 0)
+    return float(np.mean([1 - 2 * max(auc - 0.5, 0) for auc in scores]))
 
 
 def use(train: Frame, test: Frame, target: str, jobs: int) -> float:
@@ -189,16 +113,17 @@ def use(train: Frame, test: Frame, target: str, jobs: int) -> float:
 
 
 def measure(name: str, made: Frame, train: Frame, test: Frame, seed: int, jobs: int) -> dict[str, float]:
-    rng = np.random.default_rng(seed)
-    like = lbarn.fidelity(test, made.iloc[rng.permutation(len(made))[:20_000]], train=train, random_state=seed)
+    some = made.iloc[np.random.default_rng(seed).permutation(len(made))[:_ROWS]]
+    like = lbarn.fidelity(train, some, random_state=seed)
+    near = lbarn.fidelity(test, some, train=train, random_state=seed)
     return {
         "c2st": c2st(train, made, seed, jobs),
         "shape": like.shape,
         "trend": like.trend,
         "use": use(made, test, TARGETS[name], jobs),
         "use_real": use(train, test, TARGETS[name], jobs),
-        "nearer": like.nearer_to_training,
-        "copies": like.copied_synthetic,
+        "nearer": near.nearer_to_training,
+        "copies": near.copied_synthetic,
     }
 
 
@@ -216,6 +141,7 @@ def cell(name: str, key: str, seed: int, jobs: int, rows: int | None) -> dict[st
 
 
 def _put(queue: Any, arguments: tuple[Any, ...]) -> None:
+    os.setsid()  # so that it can be given up with all that it has started
     try:
         queue.put(cell(*arguments))
     except Exception as error:
@@ -236,7 +162,7 @@ def in_a_process(arguments: tuple[Any, ...], minutes: float) -> dict[str, Any]:
         if not process.is_alive() and queue.empty():
             return {"failed": f"ended with code {process.exitcode}"}
     if queue.empty():
-        process.terminate()
+        os.killpg(process.pid, signal.SIGKILL)
         process.join()
         return {"failed": f"not finished after {minutes:g} minutes"}
     found: dict[str, Any] = queue.get()
@@ -247,49 +173,93 @@ def in_a_process(arguments: tuple[Any, ...], minutes: float) -> dict[str, Any]:
 # ---------------------------------------------------------------------- the table
 
 
-def _published(metric: str, method: str, name: str) -> float | None:
-    if not PUBLISHED_FILE.exists():
+def _published(metric: str | None, method: str, name: str) -> float | None:
+    if metric is None or not PUBLISHED_FILE.exists():
         return None
     figures = json.loads(PUBLISHED_FILE.read_text())[metric].get(method, {}).get(name)
     return None if figures is None else figures[0]
 
 
-def report(sets: dict[str, Any]) -> str:
+def _found(sets: dict[str, Any], name: str, key: str, measure: str) -> float | None:
+    """The mean over the seeds."""
+    cells = sets[name]["models"].get(key, {}).values()
+    values = [cell[measure] for cell in cells if cell.get(measure) is not None]
+    return float(np.mean(values)) if values else None
+
+
+def _why_not(sets: dict[str, Any], name: str, key: str) -> str:
+    cells = sets[name]["models"].get(key, {}).values()
+    failures = [cell["failed"] for cell in cells if "failed" in cell]
+    return failures[0].replace("not finished after", ">").replace("minutes", "min") if failures else ""
+
+
+def _lines(
+    sets: dict[str, Any], value: Callable[[str, str], str], published: Callable[[str, str], str]
+) -> list[list[str]]:
+    """One for each generator that has been run or published."""
     names = [name for name in TARGETS if name in sets]
-    text = ""
-    for title, own, published, form in (
-        ("C2ST, 1 is best", "c2st", "c2st_xgboost", ".3f"),
-        ("seconds to train and sample", "seconds", "training_seconds", ",.0f"),
-        ("XGBoost trained on samples (AUC; Beijing: RMSE)", "use", "mle", ".3f"),
-        ("share of samples nearer to training rows, 0.5 is ideal", "nearer", "dcr_share", ".3f"),
-        ("test nats per row", "nats", "", ".2f"),
-    ):
-        lines = []
-        for key in GENERATORS:
-            values = []
-            for name in names:
-                cells = list(sets[name]["models"].get(key, {}).values())
-                found = [one[own] for one in cells if one.get(own) is not None]
-                failed = [one["failed"] for one in cells if "failed" in one]
-                values.append(format(float(np.mean(found)), form) if found else failed[0] if failed else "")
-            if any(values):
-                lines.append([key, *values])
-        if own == "use":
-            real = [next(iter(sets[name]["models"].values())) for name in names]
-            lines.append(["real rows", *(format(next(iter(one.values()))["use_real"], form) for one in real)])
-        for method in PUBLISHED if published else ():
-            figures = [_published(published, method, name) for name in names]
-            if any(value is not None for value in figures):
-                lines.append([f"{method}, published", *("" if v is None else format(v, form) for v in figures)])
-        text += f"\n{table([title, *names], lines)}"
-    return text
+    lines = [[key, *(value(key, name) for name in names)] for key in GENERATORS]
+    lines += [[f"{method}, published", *(published(method, name) for name in names)] for method in PUBLISHED]
+    return [line for line in lines if any(line[1:])]
+
+
+def _form(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+def summary(sets: dict[str, Any]) -> str:
+    """How well a classifier tells samples from training rows, and after how long."""
+
+    def cell(score: float | None, seconds: float | None) -> str:
+        return " in ".join(
+            text for text in (_form(score, ".3f"), "" if seconds is None else f"{seconds:,.0f} s") if text
+        )
+
+    lines = _lines(
+        sets,
+        lambda key, name: (
+            cell(_found(sets, name, key, "c2st"), _found(sets, name, key, "seconds")) or _why_not(sets, name, key)
+        ),
+        lambda method, name: (
+            ""
+            if _published("c2st_xgboost", method, name) is None
+            else cell(_published("c2st_xgboost", method, name), _published("training_seconds", method, name))
+        ),
+    )
+    return table(["C2ST, 1 is best", *(name for name in TARGETS if name in sets)], lines)
+
+
+MEASURES = (  # title, own name, published name, form
+    ("C2ST, 1 is best", "c2st", "c2st_xgboost", ".3f"),
+    ("seconds to train and sample", "seconds", "training_seconds", ",.0f"),
+    ("XGBoost trained on samples (AUC; Beijing: RMSE)", "use", "mle", ".3f"),
+    ("single columns: shape, 1 is best", "shape", "shape", ".3f"),
+    ("pairs of columns: trend, 1 is best", "trend", "trend", ".3f"),
+    ("share of samples nearer to training rows, 0.5 is ideal", "nearer", "dcr_share", ".3f"),
+    ("exact copies of training rows", "copies", None, ".2%"),
+    ("test nats per row", "nats", None, ".2f"),
+    ("peak memory, MB", "megabytes", None, ",.0f"),
+)
+
+
+def of_measure(sets: dict[str, Any], title: str, own: str, published: str | None, form: str) -> str:
+    names = [name for name in TARGETS if name in sets]
+    lines = _lines(
+        sets,
+        lambda key, name: _form(_found(sets, name, key, own), form),
+        lambda method, name: _form(_published(published, method, name), form),
+    )
+    if own == "use":
+        real = [_found(sets, name, next(iter(sets[name]["models"])), "use_real") for name in names]
+        lines.insert(0, ["real rows", *(_form(value, form) for value in real)])
+    return table([title, *names], lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=SETS, default=list(SETS), metavar="SET")
     parser.add_argument("--models", nargs="+", choices=GENERATORS, default=["LBARN", "independent"], metavar="MODEL")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--minutes", type=float, default=30.0, help="after which a cell is given up")
     options = arguments(parser)
     rows = 80 if options.smoke else None
@@ -309,7 +279,10 @@ def main() -> None:
                 print(name, key, seed, own[str(seed)], file=sys.stderr, flush=True)
                 found |= {"command": command()}
                 sets = {name: sets[name] for name in TARGETS if name in sets}
-                publish({"sets": sets}, report(sets), options, "tables")
+                text = "\n".join(of_measure(sets, *measure) for measure in MEASURES)
+                publish({"sets": sets}, text, options, "tables")
+                if not options.results and not options.smoke:
+                    put_into("how-good", summary(sets), {"sets": sets})
 
 
 if __name__ == "__main__":

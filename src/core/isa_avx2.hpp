@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "leafvalues.hpp"
 #include "listing.hpp"
 
 namespace lbarn {
@@ -40,6 +41,7 @@ struct Lanes {
 };
 
 struct Avx2 {
+  using LeafValues = lbarn::LeafValues;
   static constexpr size_t kGroups = 2;  // of four rows that are looked up at once
 
   LBARN_TARGET LBARN_INLINE static __m256i two_rows(const uint8_t* low, const uint8_t* high) {

@@ -196,10 +196,10 @@ struct Kernels {
   void (*sum_leaves)(const RowState& state, const uint16_t* leaf, size_t leaves, LeafSum* sums);
 
   // log_odds += values[leaf]; then g, h, their maxima and the log-likelihood. Padding gets g = h = 0.
-  RoundSummary (*advance)(const RowState& state, const uint16_t* leaf, const int32_t* values);
+  RoundSummary (*advance)(const RowState& state, const uint16_t* leaf, size_t leaves, const int32_t* values);
 
   // The same without g and h.
-  int64_t (*advance_score)(const RowState& state, const uint16_t* leaf, const int32_t* values);
+  int64_t (*advance_score)(const RowState& state, const uint16_t* leaf, size_t leaves, const int32_t* values);
 
   // Digits of all rows, the mask of rows with any digit set, and totals. `h` is what the objective divides by.
   QuantisedTotals (*quantise)(size_t rows, const int32_t* g, const int32_t* h, int32_t max_g, int32_t max_h,

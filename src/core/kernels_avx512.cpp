@@ -48,7 +48,36 @@ struct WideLanes {
   }
 };
 
+// Up to 64 values are four registers, and 16 rows look theirs up at once.
+class WideLeafValues {
+ public:
+  LBARN_TARGET WideLeafValues(const int32_t* values, size_t leaves) : any_(values, leaves), few_(leaves <= 64) {
+    for (size_t k = 0; few_ && k < 4; ++k) {
+      const size_t left = leaves > 16 * k ? std::min<size_t>(16, leaves - 16 * k) : 0;
+      tables_[k] = _mm512_maskz_loadu_epi32(static_cast<__mmask16>((1u << left) - 1u), values + 16 * k);
+    }
+  }
+
+  LBARN_TARGET LBARN_INLINE void add(const uint16_t* leaf, int32_t* log_odds) const {
+    if (!few_) return any_.add(leaf, log_odds);
+    for (size_t r = 0; r < 64; r += 16) {
+      const __m512i own = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(leaf + r)));
+      const __m512i first = _mm512_permutex2var_epi32(tables_[0], own, tables_[1]);
+      const __m512i rest = _mm512_permutex2var_epi32(tables_[2], own, tables_[3]);
+      const __mmask16 high = _mm512_test_epi32_mask(own, _mm512_set1_epi32(32));
+      const __m512i sum = _mm512_add_epi32(_mm512_loadu_si512(log_odds + r), _mm512_mask_mov_epi32(first, high, rest));
+      _mm512_storeu_si512(log_odds + r, sum);
+    }
+  }
+
+ private:
+  LeafValues any_;
+  bool few_;
+  __m512i tables_[4];
+};
+
 struct Isa : Avx2 {
+  using LeafValues = WideLeafValues;
   static constexpr const char* kName = "avx512";
   static constexpr size_t kGroups = 4;
 

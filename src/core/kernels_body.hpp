@@ -1,5 +1,5 @@
 // The kernels' bodies. Each SIMD path includes this once, after defining LBARN_TARGET (its function attributes) and
-// its `Isa` (the byte-shuffle steps of the histogram, and listing). Everything else is plain C++ that the compiler
+// its `Isa` (the byte-shuffle steps of the histogram, listing, and looking up leaves). Everything else is plain C++ that the compiler
 // vectorises.
 //
 // The histogram, for 8 rows (two groups of 4; a path may take four groups) and 128 features at a time:
@@ -422,9 +422,9 @@ LBARN_TARGET void sum_leaves(const RowState& state, const uint16_t* leaf, size_t
 // One 64-row word of advance.
 template <bool kGradients, bool kWeighted, bool kCounted>
 LBARN_TARGET LBARN_INLINE void advance_word(const RowState& state, size_t base, const uint16_t* leaf,
-                                            const int32_t* values, RoundSummary& summary) {
+                                            const Isa::LeafValues& values, RoundSummary& summary) {
   int32_t* log_odds = state.log_odds + base;
-  for (size_t r = 0; r < 64; ++r) log_odds[r] += values[leaf[base + r]];
+  values.add(leaf + base, log_odds);
 
   alignas(64) int32_t missed[64];  // |log-odds| where they point the wrong way
   alignas(64) int32_t rest[64];    // log(1 + exp(-|log-odds|))
@@ -492,7 +492,7 @@ LBARN_TARGET LBARN_INLINE void advance_word(const RowState& state, size_t base, 
 }
 
 template <bool kGradients, bool kWeighted, bool kCounted>
-LBARN_TARGET RoundSummary advance_words(const RowState& state, const uint16_t* leaf, const int32_t* values) {
+LBARN_TARGET RoundSummary advance_words(const RowState& state, const uint16_t* leaf, const Isa::LeafValues& values) {
   RoundSummary summary;
   for (size_t base = 0; base < state.rows; base += 64)
     advance_word<kGradients, kWeighted, kCounted>(state, base, leaf, values, summary);
@@ -500,18 +500,18 @@ LBARN_TARGET RoundSummary advance_words(const RowState& state, const uint16_t* l
 }
 
 template <bool kGradients>
-LBARN_TARGET RoundSummary advance_rows(const RowState& state, const uint16_t* leaf, const int32_t* values) {
+LBARN_TARGET RoundSummary advance_rows(const RowState& state, const uint16_t* leaf, const Isa::LeafValues& values) {
   if (state.weight) return advance_words<kGradients, true, false>(state, leaf, values);
   if (state.count) return advance_words<kGradients, false, true>(state, leaf, values);
   return advance_words<kGradients, false, false>(state, leaf, values);
 }
 
-LBARN_TARGET RoundSummary advance(const RowState& state, const uint16_t* leaf, const int32_t* values) {
-  return advance_rows<true>(state, leaf, values);
+LBARN_TARGET RoundSummary advance(const RowState& state, const uint16_t* leaf, size_t leaves, const int32_t* values) {
+  return advance_rows<true>(state, leaf, Isa::LeafValues(values, leaves));
 }
 
-LBARN_TARGET int64_t advance_score(const RowState& state, const uint16_t* leaf, const int32_t* values) {
-  return advance_rows<false>(state, leaf, values).log_likelihood;
+LBARN_TARGET int64_t advance_score(const RowState& state, const uint16_t* leaf, size_t leaves, const int32_t* values) {
+  return advance_rows<false>(state, leaf, Isa::LeafValues(values, leaves)).log_likelihood;
 }
 
 // Digits of whole numbers: of 64 rows.

@@ -11,12 +11,14 @@
 
 #define LBARN_TARGET
 
+#include "leafvalues.hpp"
 #include "listing.hpp"
 
 namespace lbarn {
 namespace {
 
 struct Isa {
+  using LeafValues = lbarn::LeafValues;
   static constexpr const char* kName = "neon";
   static constexpr size_t kGroups = 2;  // of four rows that are looked up at once
 

@@ -5,12 +5,14 @@
 
 #define LBARN_TARGET
 
+#include "leafvalues.hpp"
 #include "listing.hpp"
 
 namespace lbarn {
 namespace {
 
 struct Isa {
+  using LeafValues = lbarn::LeafValues;
   static constexpr const char* kName = "portable";
   static constexpr size_t kGroups = 2;  // of four rows that are looked up at once
 

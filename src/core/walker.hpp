@@ -31,13 +31,18 @@ class Walker {
   void replay(const TreesView& trees) { kernels_.add_trees(columns_, trees, log_odds_.data()); }
 
   // Adds one tree: its splits, then the values of its leaves. A score is the summed log-likelihood.
-  void assign(const Tree& tree) { kernels_.assign_leaves(columns_, tree, leaf_.data()); }
+  void assign(const Tree& tree) {
+    kernels_.assign_leaves(columns_, tree, leaf_.data());
+    leaves_ = tree.n_splits + 1;
+  }
   void sum_leaves(size_t leaves, std::vector<LeafSum>& sums) {
     sums.resize(leaves);
     kernels_.sum_leaves(state(), leaf_.data(), leaves, sums.data());
   }
-  RoundSummary advance(const int32_t* values) { return kernels_.advance(state(), leaf_.data(), values); }
-  int64_t advance_score(const int32_t* values) { return kernels_.advance_score(state(), leaf_.data(), values); }
+  RoundSummary advance(const int32_t* values) { return kernels_.advance(state(), leaf_.data(), leaves_, values); }
+  int64_t advance_score(const int32_t* values) {
+    return kernels_.advance_score(state(), leaf_.data(), leaves_, values);
+  }
   double mean(int64_t score) const;
 
   // What the objective divides by when only the gradient counts: the weights.
@@ -64,6 +69,7 @@ class Walker {
   const uint64_t* target_;
   std::vector<int32_t> log_odds_;
   std::vector<uint16_t> leaf_;
+  size_t leaves_ = 1;
   std::vector<int32_t> g_, h_;
   std::vector<float> weight_;    // empty where all are equal
   std::vector<uint32_t> count_;  // empty where all are 1
