@@ -137,7 +137,7 @@ def test_the_order_in_which_dimensions_finish_does_not_matter(selection: str) ->
 
         def judge(columns: Columns) -> float:
             own = in_sequence(columns)
-            return validated(own, selected(selection, own, None, 100.0))
+            return validated(own, selected(selection, own, np.zeros(len(own), np.intp), 100.0, 100.0))
 
         how, _, tried = search(range(24), Boosting(max_iter=20), LEAF_GRID, (0.1,), judge, train)
         return how, tried

@@ -139,6 +139,14 @@ class LearnerParameters(Parameters):
         "linearized-backward",
         may_change=True,
     )
+    pooling: float = param(
+        100.0,
+        "Validation rows that all columns together count for when the trees of each are chosen by itself: few rows would choose noise. In a table "
+        "they are the nodes of a column at the same depth.",
+        Range(float, 0),
+        paper=0.0,
+        may_change=True,
+    )
     init: str = param(
         "half",
         "Where every conditional starts: at 1/2, at its base rate, or at a logistic regression on the columns before it, "

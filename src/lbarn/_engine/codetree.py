@@ -219,13 +219,16 @@ class Layout:
         return np.repeat(np.arange(self.n_columns), [column.n_bits for column in self.columns])
 
     @cached_property
-    def node_level(self) -> NDArray[np.intp]:
-        """A number for every column and depth in its tree, by node."""
-        levels, used = [], 0
+    def peers(self) -> NDArray[np.intp]:
+        """A number by node, the same for nodes that are problems of one kind: those of a column at one depth; all columns of one bit."""
+        numbers, used = [], 1
         for column in self.columns:
-            levels.append(used + column.depth)
-            used += column.ways[0].shape[1]
-        return np.concatenate(levels)
+            if column.n_nodes == 1:
+                numbers.append(np.zeros(1, np.intp))
+            else:
+                numbers.append(used + column.depth)
+                used += column.ways[0].shape[1]
+        return np.concatenate(numbers)
 
     def permuted(self, order: NDArray[np.intp]) -> Layout:
         """With column ``order[k]`` at place ``k``."""

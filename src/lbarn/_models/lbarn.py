@@ -393,7 +393,9 @@ def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARN:
         stretch = tuple(expect(tensors, "stretch", np.uint8, (len(KNEES),)).tolist())
         if not all(AS_THEY_ARE <= own <= MOST_STRETCH for own in stretch):
             raise ModelFileError("the stretch of the log-odds is out of range")
-    run = TrainingRun(order, layout, conditionals, how, seed, n_valid, stretch=stretch, search_results=found)
+    run = TrainingRun(
+        order, layout, conditionals, how, seed, n_valid, model.pooling, stretch=stretch, search_results=found
+    )
     return model.restored(run, selection, counts, table_format, base_rates, book, trials)
 
 

@@ -222,19 +222,16 @@ def cross_validated(
     sums, mass = (np.stack(arrays, axis=1) for arrays in zip(*found))  # (parts, nodes, rounds), (parts, nodes)
     total = np.maximum(mass.sum(axis=0), _TINY)
     train_curves, _ = curves(learned, max_iter)
-    share, levels = np.ones(len(learned)), None
-    if not layout.is_binary:
-        share = total / (n if valid.weight is None else valid.weight.sum())
-        levels = np.unique(layout.node_level[nodes], return_inverse=True)[1]
+    share = total / (n if valid.weight is None else valid.weight.sum())
+    peers = layout.peers[nodes]
 
     def value(method: str) -> float:
         judged = np.zeros(len(learned))
         for p in range(len(parts)):
             others = (sums.sum(axis=0) - sums[p]) / np.maximum(total - mass[p], _TINY)[:, None]
-            if levels is not None:
-                others *= share[:, None]
-                if method == "individual":
-                    others = with_peers(others, share, levels, n * (1 - 1 / len(parts)))
+            others *= share[:, None]
+            if method == "individual":
+                others = with_peers(others, share, peers, n * (1 - 1 / len(parts)), LBARN.pooling)
             judged += sums[p, np.arange(len(judged)), select(method, train_curves, others)]
         return float((share * (judged / total)).sum())
 

@@ -13,7 +13,6 @@ from lbarn._training.selection import select
 __all__ = ["curves", "is_rising", "padded", "selected", "validated", "with_peers"]
 
 _STILL_RISING = 2e-3  # share of the log-likelihood gained in the last tenth of the rounds
-_PEER_ROWS = 100.0  # validation rows that the other nodes of a level count for when a node's trees are chosen
 
 Floats = NDArray[np.float64]
 
@@ -46,27 +45,27 @@ def is_rising(valid: Floats) -> bool:
 
 
 def selected(
-    method: str, conditionals: Sequence[Conditional], levels: NDArray[np.intp] | None, n_valid: float
+    method: str, conditionals: Sequence[Conditional], peers: NDArray[np.intp], n_valid: float, pooling: float
 ) -> NDArray[np.intp]:
     """The number of trees of every conditional by one of the selections.
 
-    Few validation rows reach a node deep in a column's tree. The nodes of its level, which ``levels`` numbers, are problems of
-    the same kind, so by themselves they are chosen on their own rows and on what their level says, which counts for 100 rows.
+    Few validation rows may reach a node, or be there at all, and they would choose noise. Its ``peers``, which have the same number, are problems
+    of the same kind, so every node is chosen on its own rows and on what its peers say together, which counts for ``pooling`` rows.
     """
     train, valid = curves(conditionals)
-    if method == "individual" and levels is not None:
-        valid = with_peers(valid, np.array([c.valid_share for c in conditionals]), levels, n_valid)
+    if method == "individual" and pooling:
+        valid = with_peers(valid, np.array([c.valid_share for c in conditionals]), peers, n_valid, pooling)
     most = np.array([len(c.trees) for c in conditionals])
     counts = np.minimum(select(method, train, valid), most)
     return np.where([c.constant for c in conditionals], most, counts)
 
 
-def with_peers(valid: Floats, share: Floats, levels: NDArray[np.intp], n_valid: float) -> Floats:
-    """Validation curves by node, weighed by the share of rows that reach it, joined by what the nodes of its level say together."""
-    by_level = np.zeros((int(levels.max()) + 1, valid.shape[1]))
-    np.add.at(by_level, levels, valid)
-    rows = np.maximum(np.bincount(levels, share), 1e-300)
-    return valid * n_valid + _PEER_ROWS * (by_level / rows[:, None])[levels]
+def with_peers(valid: Floats, share: Floats, peers: NDArray[np.intp], n_valid: float, pooling: float) -> Floats:
+    """Validation curves by node, weighed by the share of rows that reach it, joined by what its peers say together."""
+    together = np.zeros((int(peers.max()) + 1, valid.shape[1]))
+    np.add.at(together, peers, valid)
+    rows = np.maximum(np.bincount(peers, share), 1e-300)
+    return valid * n_valid + pooling * (together / rows[:, None])[peers]
 
 
 def validated(conditionals: Sequence[Conditional], counts: NDArray[np.intp]) -> float:

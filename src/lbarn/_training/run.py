@@ -51,6 +51,7 @@ class TrainingRun:
     boosting: Boosting
     seed: int
     n_valid: float = 0.0  # validation rows
+    pooling: float = 0.0  # rows that peers count for when trees are selected
     renewed: tuple[Trees, ...] | None = None
     stretch: Stretch = NO_STRETCH  # of the log-odds of whatever is selected
     leaves: Mapping[int, int] = field(default_factory=dict)  # by place in the order, if they were chosen for each
@@ -121,8 +122,7 @@ class TrainingRun:
             )
         if self.boosting.n_iter_no_change is not None and method != "individual":
             raise ValueError(f"n_iter_no_change works with selection='individual' only, not {method!r}")
-        levels = None if self.layout.is_binary else self.layout.node_level
-        return selected(method, self.conditionals, levels, self.n_valid)
+        return selected(method, self.conditionals, self.layout.peers, self.n_valid, self.pooling)
 
     def network(self, n_trees: NDArray[np.intp], *, renewed: bool = True) -> Network:
         """The network of the first ``n_trees`` trees of every node, with refitted leaves if there are any."""
@@ -251,7 +251,7 @@ def train_run(
     run = _trained(parameters, how, data, order, places, before, store, progress)
     if parameters.sharpen:
         some = some_rows(data.valid, data.seed, _SHARPENING_ROWS)
-        stretch = confirmed_stretch(run.conditionals, run.layout, some, n_jobs=parameters.n_jobs)
+        stretch = confirmed_stretch(run.conditionals, run.layout, some, run.pooling, n_jobs=parameters.n_jobs)
         run = replace(run, stretch=stretch)
     if parameters.refit:
         run = run.refitted(data.train + data.valid, n_jobs=parameters.n_jobs)
@@ -271,7 +271,7 @@ def _settled(parameters: NetworkParameters, data: TrainingData, places: range) -
 
     def judge(columns: Columns) -> NDArray[np.float64]:
         own = in_sequence(columns)
-        counts = selected("individual", own, None, 0.0)
+        counts = selected("individual", own, np.zeros(len(own), np.intp), 0.0, 0.0)
         values = np.array([c.valid_share * c.valid_curve[n] for c, n in zip(own, counts)])
         sizes = [len(columns[place]) for place in sorted(columns)]
         return np.array([part.sum() for part in np.split(values, np.cumsum(sizes)[:-1])])
@@ -307,11 +307,8 @@ def _trained(
 
     def judge(columns: Columns) -> float:
         own = in_sequence(columns)
-        levels = None
-        if not layout.is_binary:
-            levels = np.concatenate([layout.node_level[layout.node_column == k] for k in sorted(columns)])
-            levels = np.unique(levels, return_inverse=True)[1]
-        return validated(own, selected(parameters.selection, own, levels, n_valid))
+        peers = layout.peers[np.isin(layout.node_column, list(columns))]
+        return validated(own, selected(parameters.selection, own, peers, n_valid, parameters.pooling))
 
     found: list[dict[str, Any]] | None = None
     chosen: Mapping[int, int] = {}
@@ -324,14 +321,17 @@ def _trained(
         rates = RATE_LADDER if isinstance(parameters.learning_rate, str) else (parameters.learning_rate,)
         how = boosting(parameters, max_leaf_nodes=leaves[0], learning_rate=rates[0])
         if parameters.max_leaf_nodes == "auto-each":
-            how, trained, chosen, found = search_each(own_places, how, LEAF_GRID, rates, judge, train)
+            pooled = parameters.pooling / max(n_valid, 1.0)
+            how, trained, chosen, found = search_each(own_places, how, LEAF_GRID, rates, judge, train, pooled)
         else:
             how, trained, found = search(own_places, how, leaves, rates, judge, train)
     else:
         trained = train(own_places, how)
     alone = {k: _alone(data, k) for k in range(layout.n_columns) if k not in own_places}
     conditionals = tuple(in_sequence(alone | trained))
-    return TrainingRun(order, layout, conditionals, how, data.seed, n_valid, leaves=chosen, search_results=found)
+    return TrainingRun(
+        order, layout, conditionals, how, data.seed, n_valid, parameters.pooling, leaves=chosen, search_results=found
+    )
 
 
 def is_auto(parameters: LearnerParameters) -> bool:

@@ -38,6 +38,7 @@ def confirmed_stretch(
     conditionals: Sequence[Conditional],
     layout: Layout,
     valid: TrainingRows,
+    pooling: float,
     *,
     n_jobs: int | None,
 ) -> Stretch:
@@ -49,11 +50,10 @@ def confirmed_stretch(
     halves = [valid.take(np.arange(start, valid.n_rows, 2)) for start in (0, 1)]
     if not all(half.n_rows for half in halves):
         return NO_STRETCH
-    levels = None if layout.is_binary else layout.node_level
     counted = np.zeros((2, int(_MOST / _BIN) + 1))
     for chooses, counts in (halves, halves[::-1]):
         with_curves = _each(_curves, conditionals, layout, chooses, n_jobs)
-        trees = selected("individual", with_curves, levels, float(chooses.n_rows))
+        trees = selected("individual", with_curves, layout.peers, float(chooses.n_rows), pooling)
         chosen = [own if own.constant else own.head(int(n)) for own, n in zip(conditionals, trees)]
         for part in _each(_tally, chosen, layout, counts, n_jobs):
             counted += part
