@@ -69,7 +69,8 @@ def fresh() -> Fidelity:
 
 def wine() -> pd.DataFrame:
     table = load_wine(as_frame=True).frame
-    return table.assign(strong=pd.cut(table["alcohol"], 3, labels=["weak", "medium", "strong"]).astype(str))
+    thirds = pd.cut(table["alcohol"], 3, labels=False)
+    return table.assign(strong=np.array(["weak", "medium", "strong"], dtype=object)[thirds])
 
 
 # ---------------------------------------------------------------------- what the figures tell

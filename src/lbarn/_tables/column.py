@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import narwhals as nw
 import numpy as np
@@ -287,6 +288,10 @@ def _check_object(value: Any, told: str) -> None:
             f"{told}; a value in this argument must be a string, a number, a boolean or a date: turn it into one, or leave the "
             "column out with columns={...: 'drop'}"
         ) from None
+    if isinstance(value, UUID):
+        raise ValueError(
+            f"{told}, an identifier; turn it into a string, or leave the column out with columns={{...: 'drop'}}"
+        )
     if isinstance(value, Decimal) and value.is_infinite():
         raise ValueError(f"{told}; use a finite number, or leave the cell empty") from None
     if isinstance(value, str):
