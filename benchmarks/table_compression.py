@@ -39,7 +39,7 @@ from bench_compression import seconds
 from lbarn import LBARN
 from pages import DATA, arguments, command, commit, measured_before, publish, table
 
-SMALL: dict[str, Any] = {"max_iter": 20, "max_leaf_nodes": 4, "max_cells": 32}
+SMALL: dict[str, Any] = {"max_iter": 10, "max_leaf_nodes": 8, "max_cells": 32, "learning_rate": 0.3}
 PARQUET = "Parquet, zstd"
 
 Result = dict[str, Any]
