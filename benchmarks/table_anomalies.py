@@ -13,7 +13,7 @@ Everybody learns from usual rows alone, which are training rows, and scores test
     adult3     the same with three cells
 
 The target is left out, but for Adult. The first two and Adult are read from the folder LBARN_DATA, or else from ../shared/data beside the
-project; Mushrooms may come from the web. Nobody has parameters set. For the others, categories are one-hot and numbers but for
+project; Mushrooms may come from the web. Nobody has parameters set, but that LBARN is told that pixels are numbers. For the others, categories are one-hot and numbers but for
 pixels are standardised. ECOD and COPOD, from pyod, see the test rows while they score them. They too can tell how strange every column is.
 
 Finished cells are kept in docs/results/table_anomalies.json and not measured again; its tables go into docs/anomalies.md.
@@ -59,6 +59,7 @@ class Task(NamedTuple):
     strange: NDArray[np.bool_]  # which of the test rows
     planted: NDArray[np.bool_] | None = None  # which of their cells, if that is known
     scaled: bool = True  # numbers, for those who measure distances
+    columns: dict[str, str] | None = None  # what LBARN is told of them
 
 
 # ---------------------------------------------------------------------- tasks
@@ -85,7 +86,9 @@ def breast(seed: int) -> Task:
 
 def digits(seed: int) -> Task:
     found = load_digits(as_frame=True)
-    return halves(found.data.astype(int), found.target.to_numpy() == seed, seed, scaled=False)
+    # A pixel that is 0 or 1 in every training row would be taken for binary, and refuse a 2.
+    ordered = dict.fromkeys(found.data, "ordered")
+    return halves(found.data.astype(int), found.target.to_numpy() == seed, seed, scaled=False, columns=ordered)
 
 
 def mushrooms() -> Task:
@@ -150,7 +153,7 @@ class Found(NamedTuple):
 
 def by_lbarn(task: Task, seed: int, jobs: int) -> Found:
     start = perf_counter()
-    model = LBARN(n_jobs=jobs, random_state=seed).fit(task.train)
+    model = LBARN(columns=task.columns, n_jobs=jobs, random_state=seed).fit(task.train)
     fitted = perf_counter()
     scores = -model.score_samples(task.test)
     seconds = fitted - start, perf_counter() - fitted
@@ -341,8 +344,8 @@ def main() -> None:
                 own[str(seed)] |= {"load": os.getloadavg()[0], "commit": commit()}
                 print(name, key, seed, own[str(seed)], file=sys.stderr, flush=True)
                 found["command"] = command()
-        sets = {name: sets[name] for name in known if name in sets}
-        publish({"sets": sets}, report(sets), options, "table_anomalies", "anomalies")
+            sets = {name: sets[name] for name in known if name in sets}
+            publish({"sets": sets}, report(sets), options, "table_anomalies", "anomalies")
 
 
 if __name__ == "__main__":
