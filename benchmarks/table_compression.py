@@ -194,14 +194,16 @@ def report(sets: dict[str, Result]) -> str:
     text += f"{table(headings, lines)}\n"
     lines = []
     for name, one in sets.items():
-        size = one["bytes"]["train"] / 1e6
-        cells = {"LBARN": one["LBARN"]["train"], **one["others"]["train"]}
-        line = {"LBARN with fitting": f"{size / (one['LBARN']['fit'] + one['LBARN']['train']['compress']):.2f} /"}
-        line |= {
-            key: f"{size / cell['compress']:.2g} / {size / cell['decompress']:,.2g}" for key, cell in cells.items()
-        }
+        size, own_cell = one["bytes"]["train"] / 1e6, one["LBARN"]["train"]
+        line = {"LBARN with fitting": speed(size, one["LBARN"]["fit"] + own_cell["compress"])}
+        for key, cell in {"LBARN": own_cell, **one["others"]["train"]}.items():
+            line[key] = f"{speed(size, cell['compress'])} / {speed(size, cell['decompress'])}"
         lines.append([name, *line.values()])
     return text + table(["compress / decompress, MB/s", *line], lines)
+
+
+def speed(megabytes: float, seconds: float) -> str:
+    return format(megabytes / seconds, ".2f" if megabytes < seconds else ".1f" if megabytes < 10 * seconds else ",.0f")
 
 
 def main() -> None:
