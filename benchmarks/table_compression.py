@@ -169,29 +169,22 @@ def report(sets: dict[str, Result]) -> str:
         whole[name] = {"CSV": one["bytes"]["train"]}
         whole[name] |= {f"{key}, with its model": one[key]["packed model"] + one[key]["train"]["bytes"] for key in own}
         whole[name] |= {key: cell["bytes"] for key, cell in one["others"]["train"].items()}
-        new[name] = {"CSV": one["bytes"]["test"], "LBARN": one["LBARN"]["test"]["bytes"]}
+        new[name] = {"CSV": one["bytes"]["test"], **{key: one[key]["test"]["bytes"] for key in own}}
         new[name] |= {"xz after the training part": one["xz after the training part"]}
         new[name] |= {key: cell["bytes"] for key, cell in one["others"]["test"].items()}
     text = f"{sized('one file, bytes', whole, 'CSV')}\n{sized('new rows, bytes', new, 'CSV')}\n"
     lines = []
     for name, one in sets.items():
-        best = min(v for k, v in new[name].items() if k not in ("CSV", "LBARN"))
-        saved = (best - new[name]["LBARN"]) / one["rows"]["test"]
-        model = one["LBARN"]["packed model"]
-        lines.append(
-            [name, f"{8 * new[name]['LBARN'] / one['rows']['test']:.1f}", f"{8 * best / one['rows']['test']:.1f}"]
-        )
-        lines[-1] += [f"{one[key]['packed model']:,}" for key in own]
-        lines[-1] += [f"{model / saved:,.0f}" if saved > 0 else "never"]
-    headings = [
-        "",
-        "LBARN, bits a new row",
-        "the best other",
-        "model, bytes",
-        "small model, bytes",
-        "rows that pay for the model",
-    ]
-    text += f"{table(headings, lines)}\n"
+        n = one["rows"]["test"]
+        best = min(size for key, size in new[name].items() if key not in ("CSV", *own))
+        line = {f"{key}, bits a new row": f"{8 * new[name][key] / n:.1f}" for key in own}
+        line["the best other"] = f"{8 * best / n:.1f}"
+        for key in own:
+            saved, size = (best - new[name][key]) / n, one[key]["packed model"]
+            line[f"{key}: model, bytes"] = f"{size:,}"
+            line[f"{key}: rows that pay for it"] = f"{size / saved:,.0f}" if saved > 0 else "never"
+        lines.append([name, *line.values()])
+    text += f"{table(['', *line], lines)}\n"
     lines = []
     for name, one in sets.items():
         size, own_cell = one["bytes"]["train"] / 1e6, one["LBARN"]["train"]
