@@ -181,9 +181,7 @@ def report(sets: dict[str, Result]) -> str:
         for key in own:
             saved, size = (best - new[name][key]) / n, one[key]["packed model"]
             line[f"{key}: model, bytes"] = f"{size:,}"
-            line["rows that pay for it" if key == "LBARN" else "rows that pay for this one"] = (
-                f"{size / saved:,.0f}" if saved > 0 else "never"
-            )
+            line[f"{key}: rows that pay for it"] = f"{size / saved:,.0f}" if saved > 0 else "never"
         lines.append([name, *line.values()])
     text += f"{table(['', *line], lines)}\n"
     lines = []
