@@ -33,6 +33,8 @@ import pytest
         ("bench_scale.py", "CPU microseconds per row"),
         ("bench_slopes.py", "slope of training"),
         ("bench_uses.py", "after saving it"),
+        ("table_anomalies.py", "cell named first"),
+        ("table_compression.py", "LBARN, with its model"),
         ("tables.py", "C2ST, 1 is best"),
     ],
 )
