@@ -171,6 +171,7 @@ OTHER: dict[str, Any] = {
     "learning_rate": 0.2,
     "max_iter": 11,
     "selection": "common",
+    "pooling": 30.0,
     "order": list(range(8))[::-1],
     "init": "linear",
     "boosting": "gradient",

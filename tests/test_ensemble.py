@@ -89,6 +89,7 @@ def test_every_parameter_reaches_the_members() -> None:
         "learning_rate": 0.2,
         "max_iter": 7,
         "selection": "common",
+        "pooling": 30.0,
         "init": "linear",
         "boosting": "gradient",
         "splits": "exact",

@@ -37,6 +37,7 @@ def test_clone_keeps_every_parameter_and_nothing_learned() -> None:
         "learning_rate": 0.5,
         "max_iter": 7,
         "selection": "common",
+        "pooling": 30.0,
         "order": [4, 3, 2, 1, 0],
         "init": "prior",
         "boosting": "gradient",

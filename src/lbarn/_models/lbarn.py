@@ -298,6 +298,8 @@ def _to_parts(model: LBARN, trim: bool) -> tuple[dict[str, Any], ToWrite]:
         "order": model.order_.astype(np.int64),
         "n_trees": counts.astype(np.int64),
     }
+    if run.n_valid:
+        header["n_valid"] = run.n_valid
     if run.stretch != NO_STRETCH:
         tensors["stretch"] = np.array(run.stretch, np.uint8)
     if any(own.n_start for own in run.conditionals):
@@ -310,7 +312,7 @@ def _to_parts(model: LBARN, trim: bool) -> tuple[dict[str, Any], ToWrite]:
         header["codebook"] = described
         tensors |= {f"codebook.{name}": array for name, array in own.items()}
     if not model.codebook_.is_binary or model.network_.groups:  # not every row is one of every conditional
-        header |= {"n_valid": run.n_valid, "rounds": run.boosting.max_iter}
+        header["rounds"] = run.boosting.max_iter
         tensors["constant"] = np.array([own.constant for own in run.conditionals], np.uint8)
         if not trimmed:
             shares = [(own.train_share, own.valid_share) for own in run.conditionals]
@@ -362,6 +364,8 @@ def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARN:
             raise ValueError("its learning rate or number of leaves is out of range")
         found, trials = _records(fitted["search_results"]), _records(fitted.get("trials"))
         n_valid, rounds = float(header.get("n_valid", 0.0)), int(header.get("rounds", 0))
+        if not 0 <= n_valid < np.inf:
+            raise ValueError("its number of validation rows makes no sense")
     base_rates = None
     if "base_rates" in tensors:
         base_rates = expect(tensors, "base_rates", np.float64, (D,))
@@ -380,7 +384,7 @@ def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARN:
         constant = expect(tensors, "constant", np.uint8, (nodes,))
         if not trimmed:
             shares = expect(tensors, "shares", np.float64, (nodes, 2))
-        if not ((shares >= 0) & (shares <= 1)).all() or (counts[constant > 0] != 1).any() or not n_valid >= 0:
+        if not ((shares >= 0) & (shares <= 1)).all() or (counts[constant > 0] != 1).any():
             raise ModelFileError("the shares of rows that reach a node make no sense")
     conditionals = tuple(
         Conditional(
