@@ -33,6 +33,7 @@ import pytest
         ("bench_scale.py", "CPU microseconds per row"),
         ("bench_slopes.py", "slope of training"),
         ("bench_uses.py", "after saving it"),
+        ("table_imputation.py", "best or level"),
         ("tables.py", "C2ST, 1 is best"),
     ],
 )
