@@ -264,13 +264,17 @@ def _missforest(holes: Holes, options: Any) -> Answer:
 
 
 def _miceforest(holes: Holes, options: Any) -> Answer:
-    from miceforest import ImputationKernel
+    from miceforest import ImputationKernel, imputation_kernel
 
+    def logodds(p: Floats) -> Floats:  # miceforest's own is infinite, and fails, where rare levels get probability 0
+        p = np.clip(p, 1e-6, 1 - 1e-6)
+        return np.log(p / (1 - p))
+
+    imputation_kernel.logodds = logodds
     frame = pd.DataFrame(holes.values, columns=[f"column {j}" for j in range(len(holes.names))])
     for j in holes.levels:
         frame[f"column {j}"] = pd.Categorical(frame[f"column {j}"])
-    drawn = {f"column {j}": "fast" for j in holes.levels}  # the other way fails where a probability is 0
-    kernel = ImputationKernel(frame, num_datasets=5, mean_match_strategy=drawn, random_state=options.seed)
+    kernel = ImputationKernel(frame, num_datasets=5, random_state=options.seed)
     kernel.mice(5, num_threads=1)  # many small fits: threads only slow them down
     draws = [kernel.complete_data(k, turn).astype(float).to_numpy() for turn in (2, 3, 4, 5) for k in range(5)]
     return _of_draws(np.array(draws[-DRAWS:]), holes)
