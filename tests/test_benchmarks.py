@@ -35,6 +35,7 @@ import pytest
         ("bench_uses.py", "after saving it"),
         ("table_anomalies.py", "cell named first"),
         ("table_compression.py", "LBARN, with its model"),
+        ("table_imputation.py", "best or level"),
         ("tables.py", "C2ST, 1 is best"),
     ],
 )

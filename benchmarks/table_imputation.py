@@ -1,0 +1,494 @@
+"""Empty cells of tables, filled by lbarn and by what people use: how far off, how sure, and how fast.
+
+    python benchmarks/table_imputation.py [--only adult wine] [--methods LBARN KNN] [--settings mcar-10 mnar-30] [--rows 1000]
+                                          [--minutes 30] [--jobs 2] [--smoke]
+
+Cells of a table are hidden, every method learns from the table with its holes and fills them, and the truth is known. Hidden are 10% or 30%
+
+    mcar    of all cells, at random
+    mar     of the cells of two thirds of the columns, more often the greater another column's value is, one of the third that stays whole
+    mnar    of all cells, more often the greater the number or the rarer the level in them is
+
+where "more often" is with a probability that grows in proportion to the rank, from 0 to twice the share. Measured are, on hidden cells, numbers in units
+of their column's standard deviation and averaged over columns,
+
+    rmse, mae      of the mean and of the median of draws, or of the value that is filled in
+    crps           of the draws (the estimate whose expectation does not depend on their number); of one value, its absolute error
+    wasserstein    from the values filled in, a draw if there are draws, to the true ones
+    coverage       of intervals that hold 90% if all is well: from the least to the greatest of 19 draws, the 10th to the 190th of 199
+    log_loss       nats per level, and wrong: the share of levels that are not the likeliest one
+
+LBARN has no parameters set and makes 199 draws; miceforest's 19 are the last of the last four rounds, of five, of five data sets (miceforest 6.0.5 needs LightGBM
+below 4.7). "miceforest, fast" and UnmaskingTrees, which makes 19 too, are run if they are asked for.
+MissForest is the published algorithm (forests of 100 trees in turns, classifiers for levels, until it changes more than the turn before) with scikit-learn's forests,
+as IterativeImputer has regressors only. KNNImputer has numbers standardised and levels one-hot; the number of neighbours is what is best on a tenth of the
+seen cells, hidden for that. UnmaskingTrees repeats rows --copies times (its own default is 50) and fills many rows at a time.
+Probabilities are mixed with the column's frequencies: m draws, neighbours or trees against one row's worth of these.
+
+The tables are read from the folder LBARN_DATA, or else from ../shared/data beside the project; wine and breast cancer are scikit-learn's. Finished cells are
+kept in docs/results/table_imputation.json and not measured again; the table goes into docs/imputation.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import rankdata, wasserstein_distance
+from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.impute import KNNImputer
+
+from lbarn import LBARN, LBARNImputer
+from pages import arguments, best_in_bold, command, commit, measured_before, publish, table
+from tables import read
+
+SMALL = {"wine": load_wine, "breast-cancer": load_breast_cancer}
+SETS = ("adult", "beijing", "magic", "wine", "breast-cancer", "shoppers")
+CODES = {"shoppers": ("OperatingSystems", "Browser", "Region", "TrafficType")}  # numbers that are names
+SETTINGS = {f"{how}-{share}": (how, share / 100) for share in (30, 10) for how in ("mcar", "mar", "mnar")}
+TITLES = {"mcar": "at random", "mar": "by another column", "mnar": "by their own value"}
+MEASURES = {  # title, format
+    "rmse": ("RMSE of numbers", ".3f"),
+    "mae": ("MAE of numbers", ".3f"),
+    "crps": ("CRPS of numbers", ".3f"),
+    "wasserstein": ("Wasserstein distance of numbers", ".3f"),
+    "log_loss": ("log-loss of levels, nats", ".3f"),
+    "wrong": ("wrong levels", ".1%"),
+}
+LEVEL = 1.02  # up to so many times the best is level with it
+DRAWS = 19  # of those who draw one at a time
+NEIGHBOURS = (5, 10, 20, 50)
+
+Floats = NDArray[np.float64]
+
+
+# ---------------------------------------------------------------------- tables with holes
+
+
+@dataclass
+class Holes:
+    """A table with empty cells: levels are the numbers of their names in ``levels``."""
+
+    values: Floats
+    levels: dict[int, list[str]]
+    names: list[str]
+
+    @property
+    def empty(self) -> NDArray[np.bool_]:
+        return np.isnan(self.values)
+
+    def frame(self) -> Any:
+        """As people have it: numbers, and strings."""
+        whole = pd.DataFrame(self.values, columns=self.names)
+        for j, names in self.levels.items():
+            whole[self.names[j]] = pd.Series(pd.Categorical.from_codes(self.codes(j), names)).astype("str")
+            whole.loc[self.empty[:, j], self.names[j]] = None
+        return whole
+
+    def codes(self, j: int) -> NDArray[np.int64]:
+        """The levels of a column, -1 where it is empty."""
+        return np.nan_to_num(self.values[:, j], nan=-1).astype(np.int64)
+
+    def frequencies(self, j: int) -> Floats:
+        """Of levels, where they are seen, and one more row for all of them."""
+        counts = np.bincount(self.codes(j) + 1, minlength=len(self.levels[j]) + 1)[1:] + 1 / len(self.levels[j])
+        return counts / counts.sum()
+
+    def simply_filled(self) -> Floats:
+        """By means and modes."""
+        filled = np.where(self.empty, np.nanmean(self.values, axis=0), self.values)
+        for j in self.levels:
+            filled[self.empty[:, j], j] = self.frequencies(j).argmax()
+        return filled
+
+
+def whole_table(name: str, rows: int) -> Holes:
+    if name in SMALL:
+        frame = SMALL[name](as_frame=True).frame
+        frame["target"] = frame["target"].map("class {}".format)
+    else:
+        frame = read(name)[0]
+    frame = frame.sample(min(rows, len(frame)), random_state=0)
+    values, levels = np.empty(frame.shape), {}
+    for j, column in enumerate(frame):
+        own = frame[column]
+        if column in CODES.get(name, ()) or own.dtype == bool or not pd.api.types.is_numeric_dtype(own):
+            names, values[:, j] = np.unique(own.to_numpy().astype(str), return_inverse=True)
+            levels[j] = names.tolist()
+        else:
+            values[:, j] = own
+    return Holes(values, levels, [str(column) for column in frame])
+
+
+def _rank(truth: Holes, j: int) -> Floats:
+    """From 0 for the least number or the commonest level to 1."""
+    own = -truth.frequencies(j)[truth.codes(j)] if j in truth.levels else truth.values[:, j]
+    return (rankdata(own) - 0.5) / len(own)
+
+
+def hide(truth: Holes, how: str, share: float, seed: int) -> Holes:
+    rng = np.random.default_rng(seed)
+    n, d = truth.values.shape
+    shares = np.full((n, d), share)
+    order = rng.permutation(d)
+    kept = order[: d // 3]
+    for k, j in enumerate(order):
+        if how == "mnar":
+            shares[:, j] = 2 * share * _rank(truth, j)
+        elif how == "mar":
+            shares[:, j] = 0.0 if j in kept else 2 * share * _rank(truth, kept[k % len(kept)])
+    return Holes(np.where(rng.random((n, d)) < shares, np.nan, truth.values), truth.levels, truth.names)
+
+
+# ---------------------------------------------------------------------- methods
+
+
+@dataclass
+class Answer:
+    """Means and medians of all cells, probabilities (rows, levels) of the columns of levels, worth so many draws, and draws if there are any."""
+
+    mean: Floats
+    median: Floats
+    probabilities: dict[int, Floats]
+    worth: float
+    draws: Floats | None = None
+
+
+def _of_draws(draws: Floats, holes: Holes) -> Answer:
+    chances = {j: np.mean(draws[:, :, j, None] == np.arange(len(own)), axis=0) for j, own in holes.levels.items()}
+    return Answer(draws.mean(axis=0), np.median(draws, axis=0), chances, len(draws), draws)
+
+
+def _lbarn(holes: Holes, options: Any) -> Answer:
+    few = {"max_iter": 10} if options.smoke else {}
+    frame = holes.frame()
+    network = LBARNImputer(LBARN(n_jobs=options.jobs, random_state=options.seed, **few)).fit(frame).network_
+    draws = network.impute(frame, n_draws=199, random_state=options.seed)
+    return _of_draws(np.array([_coded(one, holes) for one in draws]), holes)
+
+
+def _coded(frame: Any, holes: Holes) -> Floats:
+    """The numbers of levels instead of their names."""
+    return np.column_stack(
+        [
+            pd.Categorical(frame[name], categories=holes.levels[j]).codes if j in holes.levels else frame[name]
+            for j, name in enumerate(holes.names)
+        ]
+    ).astype(float)
+
+
+def _mean_mode(holes: Holes, options: Any) -> Answer:
+    filled = holes.simply_filled()
+    median = np.where(holes.empty, np.nanmedian(holes.values, axis=0), holes.values)
+    chances = {j: np.tile(holes.frequencies(j), (len(filled), 1)) for j in holes.levels}
+    return Answer(filled, median, chances, 0)
+
+
+def _knn(holes: Holes, options: Any) -> Answer:
+    center, scale = np.nanmean(holes.values, axis=0), np.nanstd(holes.values, axis=0)
+    owner = np.repeat(
+        np.arange(len(scale)), [len(holes.levels[j]) if j in holes.levels else 1 for j in range(len(scale))]
+    )
+
+    def wide(values: Floats) -> Floats:
+        """Two levels are as far apart as numbers one standard deviation apart."""
+        parts = [
+            np.where(np.isnan(values[:, j, None]), np.nan, values[:, j, None] == np.arange(len(holes.levels[j])))
+            * np.sqrt(0.5)
+            if j in holes.levels
+            else (values[:, j, None] - center[j]) / (scale[j] or 1.0)
+            for j in range(len(scale))
+        ]
+        return np.concatenate(parts, axis=1)
+
+    def fill(values: Floats, k: int) -> Floats:
+        return KNNImputer(n_neighbors=k, keep_empty_features=True).fit_transform(wide(values))
+
+    held = (np.random.default_rng(options.seed).random(holes.values.shape) < 0.1) & ~holes.empty
+    fewer = np.where(held, np.nan, holes.values)
+    k = min(NEIGHBOURS, key=lambda k: np.sum(((fill(fewer, k) - wide(holes.values))[held[:, owner]]) ** 2))
+    found = fill(holes.values, k)
+    filled, chances = holes.simply_filled(), {}
+    for j in range(len(scale)):
+        own = found[:, owner == j]
+        if j in holes.levels:
+            chances[j] = own / np.sqrt(0.5)
+            filled[:, j] = np.where(holes.empty[:, j], own.argmax(axis=1), filled[:, j])
+        else:
+            filled[:, j] = np.where(holes.empty[:, j], own[:, 0] * scale[j] + center[j], filled[:, j])
+    return Answer(filled, filled, chances, k)
+
+
+def _missforest(holes: Holes, options: Any) -> Answer:
+    trees, turns = (5, 2) if options.smoke else (100, 10)
+    empty, filled = holes.empty, holes.simply_filled()
+    order = [j for j in np.argsort(empty.sum(axis=0)) if empty[:, j].any()]
+    numbers = [j for j in order if j not in holes.levels]
+    named = [j for j in order if j in holes.levels]
+    chances = {j: np.zeros((len(filled), len(own))) for j, own in holes.levels.items()}
+    smallest = np.full(2, np.inf)
+    for _ in range(turns):
+        before, chances_before = filled.copy(), {j: own.copy() for j, own in chances.items()}
+        for j in order:
+            kind = RandomForestClassifier if j in holes.levels else RandomForestRegressor
+            forest = kind(trees, max_features="sqrt", n_jobs=options.jobs, random_state=options.seed)
+            others, gone = np.delete(filled, j, axis=1), empty[:, j]
+            forest.fit(others[~gone], holes.values[~gone, j])
+            if j in holes.levels:
+                chances[j][np.ix_(gone, forest.classes_.astype(int))] = forest.predict_proba(others[gone])
+                filled[gone, j] = chances[j][gone].argmax(axis=1)
+            else:
+                filled[gone, j] = forest.predict(others[gone])
+        change = np.array(
+            [
+                np.sum((filled - before)[:, numbers] ** 2) / max(np.sum(filled[:, numbers] ** 2), 1e-300),
+                np.mean((filled != before)[:, named][empty[:, named]]) if named else np.inf,
+            ]
+        )
+        if (change >= smallest).all():
+            return Answer(before, before, chances_before, trees)
+        smallest = change
+    return Answer(filled, filled, chances, trees)
+
+
+def _miceforest(holes: Holes, options: Any, strategy: str = "normal") -> Answer:
+    from miceforest import ImputationKernel, imputation_kernel
+
+    def logodds(p: Floats) -> Floats:  # miceforest's own is infinite, and fails, where rare levels get probability 0
+        p = np.clip(p, 1e-6, 1 - 1e-6)
+        return np.log(p / (1 - p))
+
+    imputation_kernel.logodds = logodds
+    frame = pd.DataFrame(holes.values, columns=[f"column {j}" for j in range(len(holes.names))])
+    for j in holes.levels:
+        frame[f"column {j}"] = pd.Categorical(frame[f"column {j}"])
+    ways = {f"column {j}": strategy for j in holes.levels}
+    kernel = ImputationKernel(frame, num_datasets=5, mean_match_strategy=ways, random_state=options.seed)
+    kernel.mice(5, num_threads=1)  # many small fits: threads only slow them down
+    draws = [kernel.complete_data(k, turn).astype(float).to_numpy() for turn in (2, 3, 4, 5) for k in range(5)]
+    return _of_draws(np.array(draws[-DRAWS:]), holes)
+
+
+def _miceforest_fast(holes: Holes, options: Any) -> Answer:
+    """Levels drawn by the forest's probabilities, which are flat; its own way is to match rows."""
+    return _miceforest(holes, options, "fast")
+
+
+def _unmasking(holes: Holes, options: Any) -> Answer:
+    from utrees import UnmaskingTrees
+
+    rng = np.random.default_rng(options.seed)
+    d = len(holes.names)
+    model = UnmaskingTrees(duplicate_K=options.copies, random_state=options.seed)
+    model.fit(
+        holes.values.copy(), quantize_cols=["categorical" if j in holes.levels else "continuous" for j in range(d)]
+    )
+    draws = np.tile(holes.values, (DRAWS, 1))
+    turn = np.where(np.isnan(draws), rng.random(draws.shape), np.inf)  # in which order a row's cells are filled
+    while np.isfinite(turn).any():
+        rows = np.flatnonzero(np.isfinite(turn).any(axis=1))
+        first = turn[rows].argmin(axis=1)
+        for j in np.unique(first):
+            own, tree = rows[first == j], model.trees_[j]
+            if tree is None:
+                draws[own, j] = model.constant_vals_[j]
+            elif j in holes.levels:
+                chances = tree.predict_proba(draws[own]).cumsum(axis=1)
+                pick = (rng.random((len(own), 1)) * chances[:, -1:] > chances).sum(axis=1)
+                draws[own, j] = model.encoders_[j].inverse_transform(pick)
+            else:
+                draws[own, j] = tree.sample(draws[own])
+        turn[rows, first] = np.inf
+    return _of_draws(draws.reshape(DRAWS, -1, d), holes)
+
+
+METHODS: dict[str, tuple[Callable[[Holes, Any], Answer], str]] = {  # and the module that it needs
+    "LBARN": (_lbarn, "lbarn"),
+    "miceforest": (_miceforest, "miceforest"),
+    "MissForest": (_missforest, "sklearn"),
+    "KNN": (_knn, "sklearn"),
+    "mean, mode": (_mean_mode, "sklearn"),
+    "miceforest, fast": (_miceforest_fast, "miceforest"),
+    "UnmaskingTrees": (_unmasking, "utrees"),
+}
+
+
+# ---------------------------------------------------------------------- measures
+
+
+def crps(draws: Floats, truth: Floats) -> float:
+    m = len(draws)
+    ordered = np.sort(draws, axis=0)
+    spread = ((2 * np.arange(1, m + 1) - m - 1)[:, None] * ordered).sum(axis=0) / (m * (m - 1)) if m > 1 else 0.0
+    return float(np.mean(np.abs(draws - truth).mean(axis=0) - spread))
+
+
+def measure(truth: Holes, holes: Holes, answer: Answer) -> dict[str, float]:
+    """Means over columns; levels are pooled."""
+    found: dict[str, list[float]] = {}
+    nats, wrong = [], []
+    draws = answer.mean[None] if answer.draws is None else answer.draws
+    for j in np.flatnonzero(holes.empty.any(axis=0)):
+        gone = holes.empty[:, j]
+        if j in holes.levels:
+            share = 1 / (1 + answer.worth)
+            p = (1 - share) * answer.probabilities[j][gone] + share * holes.frequencies(j)
+            codes = truth.codes(j)[gone]
+            nats.append(-np.log(p[np.arange(len(p)), codes]))
+            wrong.append(p.argmax(axis=1) != codes)
+            continue
+        scale = truth.values[:, j].std()
+        true = truth.values[gone, j] / scale
+        made = draws[:, gone, j] / scale
+        one = {
+            "rmse": np.sqrt(np.mean((answer.mean[gone, j] / scale - true) ** 2)),
+            "mae": np.mean(np.abs(answer.median[gone, j] / scale - true)),
+            "crps": crps(made if len(made) > 1 else answer.median[None, gone, j] / scale, true),
+            "wasserstein": np.mean([wasserstein_distance(own, true) for own in made]),
+        }
+        if len(made) > 1:
+            least, greatest = np.sort(made, axis=0)[[(len(made) + 1) // 20 - 1, -((len(made) + 1) // 20)]]
+            one["coverage"] = np.mean((least <= true) & (true <= greatest))
+        for key, value in one.items():
+            found.setdefault(key, []).append(float(value))
+    means = {key: float(np.mean(values)) for key, values in found.items()}
+    if nats:
+        means |= {"log_loss": float(np.concatenate(nats).mean()), "wrong": float(np.concatenate(wrong).mean())}
+    return means
+
+
+def cell(name: str, setting: str, method: str, options: Any) -> dict[str, Any]:
+    truth = whole_table(name, options.rows)
+    holes = hide(truth, *SETTINGS[setting], seed=options.seed)
+    start = perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        answer = METHODS[method][0](holes, options)
+    seconds = perf_counter() - start
+    return {**measure(truth, holes, answer), "seconds": seconds}
+
+
+def _send(pipe: Any, arguments: tuple[Any, ...]) -> None:
+    try:
+        pipe.send(cell(*arguments))
+    except Exception as error:
+        pipe.send({"failed": f"{type(error).__name__}: {error}"[:300]})
+
+
+def in_time(arguments: tuple[Any, ...], minutes: float) -> dict[str, Any]:
+    """In a process of its own, which can be given up."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_send, args=(theirs, arguments))
+    process.start()
+    theirs.close()
+    try:
+        found = ours.recv() if ours.poll(60 * minutes) else {"failed": f"not finished after {minutes:g} minutes"}
+    except EOFError:
+        found = {"failed": "ended without an answer"}
+    process.kill()
+    process.join()
+    return found
+
+
+# ---------------------------------------------------------------------- the table
+
+
+def report(sets: dict[str, Any]) -> str:
+    cells = {(name, setting): own for name in sets for setting, own in sets[name]["cells"].items()}
+    finished = {key: {m: one for m, one in own.items() if "failed" not in one} for key, own in cells.items()}
+    usual = [m for m in METHODS if 2 * sum(m in own for own in finished.values()) > len(finished)]
+    rare = [m for m in METHODS if m not in usual and any(m in own for own in finished.values())]
+
+    def with_all(methods: list[str]) -> dict[Any, Any]:
+        return {key: own for key, own in finished.items() if all(m in own for m in methods)}
+
+    text = ""
+    if with_all(usual):
+        text = _summary(with_all(usual), usual) + "\n" + _by_setting(with_all(usual), usual)
+    if rare and with_all(usual + rare):
+        text += f"\nThe cells in which {' and '.join(rare)} was run, too:\n\n"
+        text += _summary(with_all(usual + rare), usual + rare)
+    for (name, setting), own in cells.items():
+        text += "".join(f"\n{m}, {name}, {setting}: {one['failed']}.\n" for m, one in own.items() if "failed" in one)
+    return text
+
+
+def _mean(cells: dict[Any, Any], method: str, key: str) -> float:
+    found = [own[method][key] for own in cells.values() if key in own[method]]
+    return float(np.mean(found)) if found else float("nan")
+
+
+def _summary(cells: dict[Any, Any], methods: list[str]) -> str:
+    """Means over everything, and in how many cells a method is best or level."""
+    lines = []
+    for key, (title, form) in MEASURES.items():
+        shown = best_in_bold([_mean(cells, method, key) for method in methods], form)
+        having = [own for own in cells.values() if key in own[methods[0]]]
+        best = [min(own[method][key] for method in methods) for own in having]
+        wins = [sum(own[method][key] <= LEVEL * least for own, least in zip(having, best)) for method in methods]
+        lines.append([title, *(f"{text} ({n})" for text, n in zip(shown, wins)), str(len(having))])
+    covers = [_mean(cells, method, "coverage") for method in methods]
+    lines.append(["90% intervals cover", *("" if np.isnan(v) else f"{v:.1%}" for v in covers), str(len(cells))])
+    lines.append(["seconds", *(f"{_mean(cells, method, 'seconds'):.1f}" for method in methods), str(len(cells))])
+    return table(["mean (cells in which it is best or level)", *methods, "cells"], lines)
+
+
+def _by_setting(cells: dict[Any, Any], methods: list[str]) -> str:
+    lines = []
+    for key in ("crps", "rmse", "log_loss"):
+        title, form = MEASURES[key]
+        for setting, (how, share) in SETTINGS.items():
+            own = {place: found for place, found in cells.items() if place[1] == setting}
+            if own:
+                shown = best_in_bold([_mean(own, method, key) for method in methods], form)
+                lines.append([f"{title}: {share:.0%} hidden {TITLES[how]}", *shown])
+    return table(["", *methods], lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=SETS, default=list(SETS[:4]), metavar="SET")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS)[:-2], metavar="METHOD")
+    parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS), metavar="SETTING")
+    parser.add_argument("--rows", type=int, default=1000, help="of a set that has more")
+    parser.add_argument("--copies", type=int, default=10, help="of every row, for UnmaskingTrees")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=30.0, help="after which a cell is given up")
+    options = arguments(parser)
+    if options.smoke:
+        options.only, options.rows, options.settings = ["wine"], 60, ["mcar-30"]
+        options.methods = ["LBARN", "MissForest", "KNN", "mean, mode"]
+    sets = measured_before("table_imputation", options)
+    for setting in options.settings:
+        for name in options.only:
+            own = sets.setdefault(name, {"cells": {}})["cells"].setdefault(setting, {})
+            for method in options.methods:
+                if method in own or find_spec(METHODS[method][1]) is None:
+                    continue
+                job = (name, setting, method, options)
+                own[method] = cell(*job) if options.smoke else in_time(job, options.minutes)
+                own[method] |= {"load": os.getloadavg()[0], "commit": commit(), "command": command()}
+                print(name, setting, method, own[method], file=sys.stderr, flush=True)
+                sets[name].setdefault("command", command())
+                sets = {name: sets[name] for name in SETS if name in sets}
+                publish({"sets": sets}, report(sets), options, "table_imputation", "imputation")
+    publish(
+        {"sets": sets}, report(sets), options, "table_imputation", "imputation"
+    )  # also if nothing was left to measure
+
+
+if __name__ == "__main__":
+    main()
