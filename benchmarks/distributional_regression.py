@@ -292,6 +292,7 @@ def _send(pipe: Any, *arguments: Any) -> None:
 
 def in_a_process(minutes: float, *arguments: Any) -> dict[str, Any]:
     """So that it can be given up."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # or threads that wait take the cores of others
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_send, args=(theirs, *arguments))
@@ -355,14 +356,14 @@ def report(sets: dict[str, Any]) -> str:
         ("NLL, nats", "nll", ".3f", min),
         ("CRPS", "crps", ".4g", min),
         ("in the 90% interval (its width)", "coverage", ".1%", None),
-        ("seconds", "seconds", ".3g", None),
+        ("CPU seconds", "CPU seconds", ".2g", None),
     ):
         text += _shown(title, sets, numbers, list(REGRESSORS), measure, form, best) if numbers else ""
     for title, measure, form, best in (
         ("accuracy", "accuracy", ".2%", max),
         ("log-loss, nats", "log-loss", ".4f", min),
         ("calibration error", "calibration error", ".3f", min),
-        ("seconds", "seconds", ".3g", None),
+        ("CPU seconds", "CPU seconds", ".2g", None),
     ):
         text += _shown(title, sets, classes, list(CLASSIFIERS), measure, form, best) if classes else ""
     return text
