@@ -71,7 +71,8 @@ class Predicted(NamedTuple):
 
 def _lbarn(kind: type[Any]) -> Callable[..., Predicted]:
     def predict(problem: Problem, seed: int, jobs: int, rounds: int) -> Predicted:
-        model = LBARNRegressor(kind(n_jobs=jobs, random_state=seed)).fit(problem.X, problem.y)
+        density = kind(max_iter=2 * rounds, n_jobs=jobs, random_state=seed)  # 2,000 rounds, the default
+        model = LBARNRegressor(density).fit(problem.X, problem.y)
         own = model.conditional(problem.X_test)
         y = model.network_.columns_[-1]
         if (float(y.resolution) if y.measure == "mass" else 0.0) != problem.step:
@@ -201,7 +202,8 @@ def _truth(problem: Problem, seed: int, jobs: int, rounds: int) -> Predicted:
 def _lbarn_classes(method: str) -> Callable[..., Any]:
     def fit(problem: Problem, seed: int, jobs: int, rounds: int) -> tuple[Any, Floats]:
         own = {"l2_regularization": 3.0} if method == "generative" else {}  # as without an estimator
-        model = LBARNClassifier(LBARN(n_jobs=jobs, random_state=seed, **own), method=method)
+        density = LBARN(max_iter=2 * rounds, n_jobs=jobs, random_state=seed, **own)
+        model = LBARNClassifier(density, method=method)
         model.fit(problem.X, problem.y)
         return model.classes_, model.predict_proba(problem.X_test)
 
@@ -273,14 +275,14 @@ def of_classes(predicted: tuple[Any, Floats], y: NDArray[Any], bins: int = 15) -
 def cell(name: str, key: str, seed: int, jobs: int, smoke: bool) -> dict[str, Any]:
     problem = SETS[name][1](seed)
     if smoke:
-        problem = problem._replace(X=problem.X[:200], y=problem.y[:200])
+        problem = problem.first(100)
     package, model = (REGRESSORS if name in NUMBERS else CLASSIFIERS)[key]
     if package:
         import_module(package)  # which takes its time
     start, cpu = perf_counter(), process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        predicted = model(problem, seed, jobs, 20 if smoke else 1000)
+        predicted = model(problem, seed, jobs, 10 if smoke else 1000)
     seconds = {"seconds": perf_counter() - start, "CPU seconds": process_time() - cpu}
     found = (of_numbers if name in NUMBERS else of_classes)(predicted, problem.y_test)
     return {**found, **seconds, "rows": len(problem.X)}
@@ -418,7 +420,8 @@ def main() -> None:
     parser.add_argument("--picture", action="store_true", help="draw the picture, measure nothing")
     options = arguments(parser)
     if options.smoke:
-        options.only, options.seeds = ["diabetes", "bimodal", "cancer"], 1
+        options.only, options.seeds, options.jobs = ["diabetes", "bimodal", "cancer"], 1, 1
+        options.models = options.models or ["LBARN", "the truth", *CLASSIFIERS]
     sets = measured_before(NAME, options)
     if options.picture:
         return draw(sets, ROOT / "docs" / "results" / f"{NAME}.png")

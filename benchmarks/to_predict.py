@@ -60,6 +60,10 @@ class Problem(NamedTuple):
         X, X_val, y, y_val = train_test_split(self.X, self.y, test_size=0.2, random_state=seed, stratify=stratify)
         return X, X_val, y, y_val
 
+    def first(self, n: int) -> Problem:
+        truth = None if self.truth is None else self.truth.take(slice(n))
+        return Problem(self.X[:n], self.y[:n], self.X_test[:n], self.y_test[:n], self.step, truth)
+
     @property
     def categories(self) -> list[str]:
         return [name for name in self.X if not pd.api.types.is_numeric_dtype(self.X[name])]
