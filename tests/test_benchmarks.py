@@ -18,6 +18,7 @@ import pytest
         ("bench_denoising.py", "wrong pixels"),
         ("dart.py", "times as long"),
         ("defaults.py", "expected / observed"),
+        ("densities.py", "test nats per row, density"),
         ("bench_engine.py", "lbarn fast"),
         ("bench_equal_rows.py", "exact splits give the same bits: True"),
         ("bench_ensembles.py", "8 mixed"),
