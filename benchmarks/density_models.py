@@ -14,7 +14,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import logsumexp
-from sklearn.cluster import MiniBatchKMeans
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
@@ -93,7 +92,8 @@ class Products:
         seen = np.maximum(np.asarray(cells.sum(axis=0)).ravel(), 0.25)  # a cell without rows is possible all the same
         prior = (self.pseudocount * seen / np.add.reduceat(seen, starts)[column])[:, None]
         n, last = cells.shape[0], -np.inf
-        clusters = MiniBatchKMeans(self.n_components, n_init=1, random_state=self.seed).fit_predict(cells)
+        picked = np.random.default_rng(self.seed).choice(n, self.n_components, replace=False)
+        clusters = (cells @ cells[picked].T).toarray().argmax(axis=1)  # the picked row that has most cells in common
         shares = np.full((n, self.n_components), 0.1 / self.n_components)
         shares[np.arange(n), clusters] += 0.9
         across = cells.T.tocsr()
@@ -310,11 +310,11 @@ def _flow(train: Floats, valid: Floats, how: How) -> tuple[LogDensity, dict[str,
             if value > best:
                 best, best_epoch = value, epoch
                 weights = {key: own.clone() for key, own in flow.state_dict().items()}
-            elif epoch - best_epoch > 30 or perf_counter() > end:
-                break
             elif (epoch - best_epoch) % 10 == 0:
                 for group in optimizer.param_groups:
                     group["lr"] /= 2
+            if epoch - best_epoch > 30 or perf_counter() > end:
+                break
         flow.load_state_dict(weights)
         return best, flow, best_epoch
 
