@@ -19,6 +19,7 @@ import pytest
         ("dart.py", "times as long"),
         ("defaults.py", "expected / observed"),
         ("distributional_regression.py", "in the 90% interval"),
+        ("densities.py", "test nats per row, density"),
         ("bench_engine.py", "lbarn fast"),
         ("bench_equal_rows.py", "exact splits give the same bits: True"),
         ("bench_ensembles.py", "8 mixed"),
