@@ -340,7 +340,7 @@ def _shown(
         line = []
         for name in names:
             own = sets[name]["models"].get(key, {}).values()
-            text = next((one["failed"] for one in own if "failed" in one), "")
+            text = next((one["failed"].partition(":")[0] for one in own if "failed" in one), "")
             if (key, name) in means:
                 text = format(means[key, name], form)
                 rivals = [value for (k, n), value in means.items() if n == name and k != "the truth"]
