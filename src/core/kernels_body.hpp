@@ -1,6 +1,6 @@
 // The kernels' bodies. Each SIMD path includes this once, after defining LBARN_TARGET (its function attributes) and
-// its `Isa` (the byte-shuffle steps of the histogram, listing, and looking up leaves). Everything else is plain C++ that the compiler
-// vectorises.
+// its `Isa` (the byte-shuffle steps of the histogram, listing, and looking up leaves). Everything else is plain C++
+// that the compiler vectorises.
 //
 // The histogram, for 8 rows (two groups of 4; a path may take four groups) and 128 features at a time:
 //
