@@ -30,11 +30,9 @@ into docs/densities.md.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import sys
 from importlib.util import find_spec
-from multiprocessing.connection import Connection
 from time import perf_counter
 from typing import Any
 
@@ -42,6 +40,7 @@ import numpy as np
 import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_wine
 
+from cells import in_a_process
 from density_models import MODELS, NEEDS, ArgnScores, How
 from pages import DATA, arguments, command, commit, measured_before, publish, table
 
@@ -87,30 +86,6 @@ def cell(name: str, part: str, key: str, how: How) -> dict[str, Any]:
     error = float(found.std() / np.sqrt(len(found)))
     told = {"nats": float(found.mean()), "standard_error": error, "seconds": seconds, "chosen": chosen}
     return told | ({"filled": float(scores.filled(test).mean())} if isinstance(scores, ArgnScores) else {})
-
-
-def _send(pipe: Connection, *arguments: Any) -> None:
-    try:
-        pipe.send(cell(*arguments))
-    except Exception as error:
-        pipe.send({"failed": f"{type(error).__name__}: {error}"[:300]})
-
-
-def in_a_process(name: str, part: str, key: str, how: How) -> dict[str, Any]:
-    """So that it can be given up."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_send, args=(theirs, name, part, key, how))
-    process.start()
-    theirs.close()
-    try:
-        found: dict[str, Any] = ours.recv() if ours.poll(how.seconds) else {}
-    except EOFError:
-        found = {"failed": "ended without a result"}
-    if not found:
-        process.terminate()
-    process.join()
-    return found or {"failed": f"not finished after {how.seconds / 60:g} minutes"}
 
 
 # ---------------------------------------------------------------------- the table
@@ -160,7 +135,11 @@ def main() -> None:
                     if key not in options.models or str(seed) in own or not installed(key):
                         continue
                     how = How(seed, options.jobs, 60 * options.minutes, options.smoke)
-                    own[str(seed)] = cell(name, part, key, how) if options.smoke else in_a_process(name, part, key, how)
+                    own[str(seed)] = (
+                        cell(name, part, key, how)
+                        if options.smoke
+                        else in_a_process(cell, (name, part, key, how), how.seconds / 60)
+                    )
                     own[str(seed)] |= {"load": os.getloadavg()[0], "commit": commit()}
                     print(name, part, key, seed, own[str(seed)], file=sys.stderr, flush=True)
                     sets[name]["command"] = command()

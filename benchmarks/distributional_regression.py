@@ -26,7 +26,6 @@ and predicting. Finished cells are kept in docs/results/distributional_regressio
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import sys
 import warnings
@@ -51,6 +50,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
 from sklearn.tree import DecisionTreeRegressor
 
+from cells import in_a_process
 from lbarn import LBARN, LBARNClassifier, LBARNEnsemble, LBARNRegressor
 from pages import ROOT, arguments, command, commit, measured_before, publish, table
 from to_predict import CLASSES, NUMBERS, SETS, Floats, Frame, Problem
@@ -277,32 +277,6 @@ def cell(name: str, key: str, seed: int, jobs: int, smoke: bool) -> dict[str, An
     return {**found, **seconds, "rows": len(problem.X)}
 
 
-def _send(pipe: Any, *arguments: Any) -> None:
-    try:
-        pipe.send(cell(*arguments))
-    except Exception as error:
-        pipe.send({"failed": f"{type(error).__name__}: {error}"[:300]})
-
-
-def in_a_process(minutes: float, *arguments: Any) -> dict[str, Any]:
-    """So that it can be given up."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # or threads that wait take the cores of others
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_send, args=(theirs, *arguments))
-    process.start()
-    theirs.close()
-    found: dict[str, Any] = {"failed": f"not finished after {minutes:g} minutes"}
-    try:
-        if ours.poll(60 * minutes):
-            found = ours.recv()
-    except EOFError:
-        found = {"failed": "it crashed"}
-    process.terminate()
-    process.join()
-    return found
-
-
 def is_possible(name: str, key: str) -> bool:
     if key == "the truth":
         return name in ("heteroscedastic", "bimodal")
@@ -427,7 +401,7 @@ def main() -> None:
                 if str(seed) in own:
                     continue
                 cell_ = name, key, seed, options.jobs, options.smoke
-                own[str(seed)] = cell(*cell_) if options.smoke else in_a_process(options.minutes, *cell_)
+                own[str(seed)] = cell(*cell_) if options.smoke else in_a_process(cell, cell_, options.minutes)
                 own[str(seed)] |= {"load": os.getloadavg()[0], "commit": commit()}
                 print(name, key, seed, own[str(seed)], file=sys.stderr, flush=True)
                 found |= {"command": command()}

@@ -32,7 +32,6 @@ kept in docs/results/table_imputation.json and not measured again; the table goe
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import sys
 import warnings
@@ -50,6 +49,7 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.impute import KNNImputer
 
+from cells import in_a_process
 from lbarn import LBARN, LBARNImputer
 from pages import arguments, best_in_bold, command, commit, measured_before, publish, table
 from tables import read
@@ -380,29 +380,6 @@ def cell(name: str, setting: str, method: str, options: Any) -> dict[str, Any]:
     return {**measure(truth, holes, answer), "seconds": seconds}
 
 
-def _send(pipe: Any, arguments: tuple[Any, ...]) -> None:
-    try:
-        pipe.send(cell(*arguments))
-    except Exception as error:
-        pipe.send({"failed": f"{type(error).__name__}: {error}"[:300]})
-
-
-def in_time(arguments: tuple[Any, ...], minutes: float) -> dict[str, Any]:
-    """In a process of its own, which can be given up."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_send, args=(theirs, arguments))
-    process.start()
-    theirs.close()
-    try:
-        found = ours.recv() if ours.poll(60 * minutes) else {"failed": f"not finished after {minutes:g} minutes"}
-    except EOFError:
-        found = {"failed": "ended without an answer"}
-    process.kill()
-    process.join()
-    return found
-
-
 # ---------------------------------------------------------------------- the table
 
 
@@ -479,7 +456,7 @@ def main() -> None:
                 if method in own or find_spec(METHODS[method][1]) is None:
                     continue
                 job = (name, setting, method, options)
-                own[method] = cell(*job) if options.smoke else in_time(job, options.minutes)
+                own[method] = cell(*job) if options.smoke else in_a_process(cell, job, options.minutes)
                 own[method] |= {"load": os.getloadavg()[0], "commit": commit(), "command": command()}
                 print(name, setting, method, own[method], file=sys.stderr, flush=True)
                 sets[name].setdefault("command", command())

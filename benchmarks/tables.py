@@ -20,10 +20,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import resource
-import signal
 import sys
 from collections.abc import Callable
 from itertools import pairwise
@@ -37,6 +35,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 import lbarn
+from cells import in_a_process
 from generators import GENERATORS
 from pages import DATA, arguments, command, commit, measured_before, publish, put_into, table
 
@@ -138,36 +137,6 @@ def cell(name: str, key: str, seed: int, jobs: int, rows: int | None) -> dict[st
     if model is not None:
         found["nats"] = model.score(test)
     return {**found, "seconds": seconds, "megabytes": peak}
-
-
-def _put(queue: Any, arguments: tuple[Any, ...]) -> None:
-    os.setsid()  # so that it can be given up with all that it has started
-    try:
-        queue.put(cell(*arguments))
-    except Exception as error:
-        queue.put({"failed": f"{type(error).__name__}: {error}"[:300]})
-
-
-def in_a_process(arguments: tuple[Any, ...], minutes: float) -> dict[str, Any]:
-    """So that memory is its own, and that it can be given up."""
-    context = multiprocessing.get_context("spawn")
-    queue = context.Queue()
-    process = context.Process(target=_put, args=(queue, arguments))
-    process.start()
-    deadline = perf_counter() + 60 * minutes
-    while perf_counter() < deadline:
-        if not queue.empty():
-            break
-        process.join(0.2)
-        if not process.is_alive() and queue.empty():
-            return {"failed": f"ended with code {process.exitcode}"}
-    if queue.empty():
-        os.killpg(process.pid, signal.SIGKILL)
-        process.join()
-        return {"failed": f"not finished after {minutes:g} minutes"}
-    found: dict[str, Any] = queue.get()
-    process.join()
-    return found
 
 
 # ---------------------------------------------------------------------- the table
@@ -274,7 +243,9 @@ def main() -> None:
                 if str(seed) in own:
                     continue
                 arguments_ = (name, key, seed, options.jobs, rows)
-                own[str(seed)] = in_a_process(arguments_, options.minutes) if not options.smoke else cell(*arguments_)
+                own[str(seed)] = (
+                    in_a_process(cell, arguments_, options.minutes) if not options.smoke else cell(*arguments_)
+                )
                 own[str(seed)] |= {"load": os.getloadavg()[0], "commit": commit()}
                 print(name, key, seed, own[str(seed)], file=sys.stderr, flush=True)
                 found |= {"command": command()}
