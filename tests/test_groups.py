@@ -220,3 +220,13 @@ def test_the_paper_knows_no_groups() -> None:
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = LBARN.paper(max_iter=5, random_state=0).fit(one_hot(400))
     assert model.network_.groups == ()
+
+
+def test_a_random_order_keeps_groups_together() -> None:
+    X = one_hot(1000, (3, 4))
+    groups = groups_of(X)
+    for seed in range(5):
+        model = LBARN(order="random", max_iter=2, random_state=seed).fit(X)
+        place = np.argsort(model.order_)
+        for group in groups:
+            assert np.ptp(place[list(group)]) == len(group) - 1

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from sklearn.utils import check_random_state
 from lbarn._engine.codetree import Layout
 from lbarn._engine.conditional import Boosting, Conditional
 from lbarn._engine.rows import TrainingData, TrainingRows
+from lbarn._models.ensemble import LBARNEnsemble
 from lbarn._models.lbarn import LBARN
 from lbarn._training.auto import LEAF_GRID, in_sequence
 from lbarn._training.counts import kinds_of_ones
@@ -59,6 +60,8 @@ STEPS: tuple[dict[str, int], ...] = (
 RATES = (0.1, 0.2, 0.5, 1.0)
 ROUNDS = 200  # of a trial
 MOST_ROUNDS = 1000  # of the network
+_MEMBERS_ROUNDS = 500  # of a network among many
+_MOST_BAGS = 4  # networks of an order
 START_ROUNDS = 200  # added where there is a linear start
 SELECTIONS = ("individual", "common", "linearized")
 
@@ -84,11 +87,12 @@ def tune(
     *,
     minutes: float,
     effort: str = "fast",
+    ensemble: int | None = None,
     sample_weight: ArrayLike | None = None,
     sample_weight_val: ArrayLike | None = None,
     verbose: int = 1,
     **parameters: Any,
-) -> LBARN:
+) -> LBARN | LBARNEnsemble:
     """A network with the leaves, learning rate, split bits, regularisation, start and selection that validate best.
 
     Parameters
@@ -101,6 +105,8 @@ def tune(
     effort : {"fast", "thorough"}, default="fast"
         One parameter after the other, on a part of the columns and then on more; or after that all together, by optuna, as long
         as there is time for trials.
+    ensemble : int, optional
+        Spend the rest of the time on an ensemble of so many orders instead, each the average of up to four networks.
     sample_weight, sample_weight_val : array-like of shape (n,), optional
     verbose : int, default=1
         Show a table of the trials as they come.
@@ -108,7 +114,7 @@ def tune(
 
     Returns
     -------
-    LBARN
+    LBARN or LBARNEnsemble
         Fitted, and refitted on training and validation rows together. ``trials_`` is a list with what was tried:
         parameters, ``valid_log_likelihood`` (cross-validated over the validation rows, of all columns by what was seen on
         ``n_dimensions`` of them) and ``seconds``.
@@ -132,6 +138,8 @@ def tune(
         raise ValueError(f"minutes must be a number above 0; got {minutes!r}")
     if effort not in ("fast", "thorough"):
         raise ValueError(f"effort must be 'fast' or 'thorough'; got {effort!r}")
+    if ensemble is not None and (isinstance(ensemble, bool) or not isinstance(ensemble, Integral) or ensemble < 1):
+        raise ValueError(f"ensemble must be a whole number above 0, or None; got {ensemble!r}")
     optuna = _optuna() if effort == "thorough" else None
     start = monotonic()
     unknown = sorted(parameters.keys() - _OF_DATA)
@@ -159,20 +167,44 @@ def tune(
                 trials.explore(optuna, seed)
         except _TimeIsUp:
             pass
-    best = trials.best
-    left = start + 60 * minutes - monotonic()
-    rounds = _affordable_rounds(left, best, data.layout.n_columns)
+    deadline = start + 60 * minutes
+    if ensemble is None:
+        found: LBARN | LBARNEnsemble = _tuned_network(model, rows, data, trials.best, deadline)
+    else:
+        own = {**parameters, "random_state": model.random_state, "n_orders": int(ensemble), "n_bags": _MOST_BAGS}
+        found = _tuned_ensemble(LBARNEnsemble(**own, verbose=verbose), rows, trials.best, deadline)
+    found.trials_ = trials.done
+    return found
+
+
+def _tuned_network(model: LBARN, rows: GivenRows, data: TrainingData, best: Trial, deadline: float) -> LBARN:
+    rounds = _affordable_rounds(deadline - monotonic(), best, rows.n_columns)
     rate = min(1.0, best["learning_rate"] * ROUNDS / rounds)
     rounds += _start_rounds(best)
     model.set_params(**_setting(best), max_iter=rounds, learning_rate=rate)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the time says how many rounds there are
-        model.fit(X, X_val=X_val, sample_weight=sample_weight, sample_weight_val=sample_weight_val)
+        model.fit_rows(rows)
     judged = cross_validated(model.run_.conditionals, data.layout, data.valid, rounds, model.n_jobs)
     selection = max(judged, key=lambda method: judged[method])
-    model.set_params(selection=selection).select(selection)
-    model.trials_ = trials.done
-    return model
+    return model.set_params(selection=selection).select(selection)
+
+
+def _tuned_ensemble(mixed: LBARNEnsemble, rows: GivenRows, best: Trial, deadline: float) -> LBARNEnsemble:
+    """Two networks for every order at as low a learning rate as there is time for; and more of them, if that leaves time."""
+    left = deadline - monotonic()
+    fewest = min(ROUNDS, _affordable_rounds(left, best, rows.n_columns))
+    rounds = max(fewest, _affordable_rounds(left / (2 * mixed.n_orders), best, rows.n_columns))
+    rounds = min(rounds, _MEMBERS_ROUNDS)
+    mixed.set_params(
+        **_setting(best),
+        selection=best["selection"],
+        learning_rate=min(1.0, best["learning_rate"] * ROUNDS / rounds),
+        max_iter=rounds + _start_rounds(best),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return mixed.fit_rows(rows, deadline=deadline)
 
 
 def _optuna() -> Any:
