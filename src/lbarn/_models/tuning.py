@@ -88,6 +88,7 @@ def tune(
     minutes: float,
     effort: str = "fast",
     ensemble: int | None = None,
+    image_shape: tuple[int, int] | None = None,
     sample_weight: ArrayLike | None = None,
     sample_weight_val: ArrayLike | None = None,
     verbose: int = 1,
@@ -107,6 +108,8 @@ def tune(
         as there is time for trials.
     ensemble : int, optional
         Spend the rest of the time on an ensemble of so many orders instead, each the average of up to four networks.
+    image_shape : (rows, columns), optional
+        Of images, which an ensemble then reads in scans.
     sample_weight, sample_weight_val : array-like of shape (n,), optional
     verbose : int, default=1
         Show a table of the trials as they come.
@@ -140,6 +143,8 @@ def tune(
         raise ValueError(f"effort must be 'fast' or 'thorough'; got {effort!r}")
     if ensemble is not None and (isinstance(ensemble, bool) or not isinstance(ensemble, Integral) or ensemble < 1):
         raise ValueError(f"ensemble must be a whole number above 0, or None; got {ensemble!r}")
+    if ensemble is None and image_shape is not None:
+        raise ValueError("image_shape is for an ensemble, which is not asked for; give its number of orders")
     optuna = _optuna() if effort == "thorough" else None
     start = monotonic()
     unknown = sorted(parameters.keys() - _OF_DATA)
@@ -172,6 +177,7 @@ def tune(
         found: LBARN | LBARNEnsemble = _tuned_network(model, rows, data, trials.best, deadline)
     else:
         own = {**parameters, "random_state": model.random_state, "n_orders": int(ensemble), "n_bags": _MOST_BAGS}
+        own["image_shape"] = image_shape
         found = _tuned_ensemble(LBARNEnsemble(**own, verbose=verbose), rows, trials.best, deadline)
     found.trials_ = trials.done
     return found
