@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from lbarn._engine.conditional import Conditional
 from lbarn._engine.counts import Counts
 from lbarn._engine.trees import NO_LIMIT, Trees
+from lbarn._network.shorttrees import short_gains, short_values
 from lbarn._training.run import TrainingRun
 
 __all__ = ["averaged"]
@@ -46,7 +47,7 @@ def averaged(runs: Sequence[TrainingRun], n_trees: Sequence[NDArray[np.intp]]) -
 
 def _one_leaf(parts: Sequence[Trees]) -> Trees:
     """Of conditionals that are not learned."""
-    return replace(parts[0], values=np.mean([own.values for own in parts], axis=0).round().astype(np.int32))
+    return replace(parts[0], values=short_values(np.mean([own.values for own in parts], axis=0)))
 
 
 def _averaged_trees(parts: Sequence[Trees]) -> Trees:
@@ -55,12 +56,13 @@ def _averaged_trees(parts: Sequence[Trees]) -> Trees:
     sizes = np.concatenate([np.diff(own.offsets) for own in parts])
     taken = _taken(sizes, by_round)
     values = np.concatenate([own.values for own in parts])[_taken(sizes + 1, by_round)]
+    gains = np.concatenate([own.gains for own in parts])[taken]
     learned = [own.limit for own in parts if len(own.splits)]
     return replace(
         parts[0],
         splits=np.ascontiguousarray(np.concatenate(splits)[taken]),
-        gains=np.concatenate([own.gains for own in parts])[taken] / np.float32(len(parts)),
-        values=(values / len(parts)).round().astype(np.int32),
+        gains=gains if len(parts) == 1 else short_gains(gains / np.float32(len(parts))),
+        values=values if len(parts) == 1 else short_values(values / len(parts)),
         offsets=np.concatenate([[0], np.cumsum(sizes[by_round])]).astype(np.int64),
         limit=max(learned, default=NO_LIMIT),
         counts=counts,
