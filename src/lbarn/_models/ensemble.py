@@ -230,6 +230,10 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
         and keeps the weights it had. Averaged networks (``n_bags``) have their selected trees only: set ``selection`` before ``fit``.
         """
         check_is_fitted(self)
+        if self.n_bags > 1:
+            raise ValueError(
+                "averaged networks keep the selected trees only and cannot select again; set selection, and fit"
+            )
         self.members_ = [copy(member).select(method) for member in self.members_]
         self.__dict__.pop("valid_log_likelihood_", None)
         weights = self.weights_

@@ -148,7 +148,8 @@ def fit(
             }
         )
     else:
-        networks = f" in {len(found['members'])} networks" if "members" in found else ""
+        several = len(found.get("members", ())) > 1
+        networks = f" in {len(found['members'])} networks" if several else ""
         say(f"{out}: {found['columns']:,} columns, {_n_trees(found):,} trees{networks}")
         tell(quality.lines())
 
