@@ -68,7 +68,7 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
     >>> rng = np.random.default_rng(0)
     >>> X = rng.integers(0, 2, (500, 4))
     >>> X[:, 3] = X[:, 0] ^ X[:, 1]
-    >>> model = LBARNEnsemble(n_orders=3, max_leaf_nodes=4, learning_rate=0.3, max_iter=50, random_state=0).fit(X)
+    >>> model = LBARNEnsemble(orders="random", learning_rate=0.3, max_iter=50, random_state=0).fit(X)
     >>> bool(model.score(X) > np.mean([member.score(X) for member in model.members_]))
     True
     """

@@ -25,7 +25,9 @@ from lbarn._engine.conditional import Boosting, Conditional
 from lbarn._engine.rows import TrainingData, TrainingRows
 from lbarn._models.ensemble import LBARNEnsemble
 from lbarn._models.lbarn import LBARN
+from lbarn._models.members import log_likelihood_before_refit
 from lbarn._training.auto import LEAF_GRID, in_sequence
+from lbarn._training.averaging import averaged
 from lbarn._training.counts import kinds_of_ones
 from lbarn._training.curves import curves, is_rising, padded, with_peers
 from lbarn._training.data import GivenRows
@@ -197,20 +199,42 @@ def _tuned_network(model: LBARN, rows: GivenRows, data: TrainingData, best: Tria
 
 
 def _tuned_ensemble(mixed: LBARNEnsemble, rows: GivenRows, best: Trial, deadline: float) -> LBARNEnsemble:
-    """Two networks for every order at as low a learning rate as there is time for; and more of them, if that leaves time."""
+    """Two networks for every order at as low a learning rate as there is time for; and more of them, if that leaves time.
+
+    What is best alone need not be best among many, so the settings found are compared with the defaults, by the average of two networks.
+    """
     left = deadline - monotonic()
-    fewest = min(ROUNDS, _affordable_rounds(left, best, rows.n_columns))
+    fewest = min(ROUNDS, _affordable_rounds(left / 4, best, rows.n_columns))
     rounds = max(fewest, _affordable_rounds(left / (2 * mixed.n_orders), best, rows.n_columns))
     rounds = min(rounds, _MEMBERS_ROUNDS)
-    mixed.set_params(
+    found = {
         **_setting(best),
-        selection=best["selection"],
-        learning_rate=min(1.0, best["learning_rate"] * ROUNDS / rounds),
-        max_iter=rounds + _start_rounds(best),
-    )
+        "selection": best["selection"],
+        "learning_rate": min(1.0, best["learning_rate"] * ROUNDS / rounds),
+        "max_iter": rounds + _start_rounds(best),
+    }
+    rounds = min(_affordable_rounds(left / 4, best, rows.n_columns), _MEMBERS_ROUNDS)
+    plain = {name: LBARN().get_params()[name] for name in (*GRID, "selection")}
+    plain |= {"learning_rate": min(1.0, best["learning_rate"] * ROUNDS / rounds), "max_iter": rounds}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return mixed.fit_rows(rows, deadline=deadline)
+        better = max((found, plain), key=lambda own: _average_of_two(mixed, own, rows))
+        return mixed.set_params(**better).fit_rows(rows, deadline=deadline)
+
+
+def _average_of_two(mixed: LBARNEnsemble, parameters: dict[str, Any], rows: GivenRows) -> float:
+    """The mean log-likelihood of held-out rows under the average of two networks."""
+    data = {name: getattr(mixed, name) for name in _OF_DATA - {"random_state"}}
+    seed = int(mixed.random_state)
+    divided = rows.divided(mixed.validation_fraction, seed)
+    runs = []
+    for k in range(2):
+        own = LBARN(**data, **parameters, refit=False, random_state=seed + k)
+        runs.append(own.fit_rows(divided).run_)
+    average = averaged(runs, [run.select(parameters["selection"]) for run in runs])
+    valid = divided.filled(seed).valid
+    log_p = log_likelihood_before_refit(average, np.array([len(own) for own in average.trees]), valid, mixed.n_jobs)
+    return float(np.average(log_p, weights=valid.weight))
 
 
 def _optuna() -> Any:
