@@ -127,10 +127,7 @@ class TrainingRun:
     def network(self, n_trees: NDArray[np.intp], *, renewed: bool = True) -> Network:
         """The network of the first ``n_trees`` trees of every node, with refitted leaves if there are any."""
         trees = self.trees if renewed else tuple(conditional.trees for conditional in self.conditionals)
-        chosen = (
-            own.head(int(count)) if told.constant else replace(own.head(int(count)), stretch=self.stretch)
-            for own, count, told in zip(trees, n_trees, self.conditionals)
-        )
+        chosen = (own.head(int(count)).stretched(self.stretch) for own, count in zip(trees, n_trees))
         return Network(self.order, tuple(chosen), self.layout)
 
     def refitted(self, rows: TrainingRows, *, n_jobs: int | None) -> TrainingRun:
