@@ -46,6 +46,7 @@ LEARNER_0_1: dict[str, Any] = {
     "verbose": 0,
 }
 YOUNGER: dict[str, Any] = {  # with the values that change nothing
+    "init_rate": None,
     "pooling": 0.0,
     "l1_regularization": 0.0,
     "cap": False,
