@@ -71,7 +71,6 @@ TUNED = (
     "max_leaf_nodes",
     "split_bits",
     "max_features",
-    "init",
     "l2_regularization",
     "selection",
     "learning_rate",
