@@ -45,7 +45,7 @@ Trial = dict[str, Any]
 GRID: dict[str, tuple[Any, ...]] = {
     "max_leaf_nodes": LEAF_GRID,
     "split_bits": (2, 3, 4, 6),
-    "max_features": (0.25, 0.5, 1.0),
+    "max_features": (0.125, 0.25, 0.5, 1.0),
     "l2_regularization": (0.0, 0.1, 1.0, 3.0),
 }
 # Along the grids. More leaves often want more noise beside them, so some steps go along two at once.
