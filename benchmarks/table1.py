@@ -71,7 +71,7 @@ TUNED = (
     "max_leaf_nodes",
     "split_bits",
     "max_features",
-    "l2_regularization",
+    "l1_regularization",
     "selection",
     "learning_rate",
     "max_iter",
