@@ -158,7 +158,7 @@ def tune(
     def fitted(model: LBARN) -> tuple[LBARN, dict[str, float]]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the time says how many rounds there are
-            model.fit(X, X_val=X_val, sample_weight=sample_weight, sample_weight_val=sample_weight_val)
+            model.fit_rows(rows)
         judged = cross_validated(model.run_.conditionals, data.layout, data.valid, model.max_iter, model.n_jobs)
         return model, judged
 
@@ -167,7 +167,7 @@ def tune(
         trials = _Trials(how, data, start + _SHARE_OF_TRIALS * 60 * minutes, model.n_jobs, show)
         trials.begin()
         if _DEFAULT_ROUNDS * _seconds_per_round(trials.best, rows.n_columns) < _SHARE_OF_DEFAULTS * (end - monotonic()):
-            default = fitted(LBARN(**model.get_params()))
+            default = fitted(LBARN(**model.get_params() | {"verbose": 0}))  # the table is shown now
         try:
             trials.climb_higher()
             if optuna is not None:
@@ -187,7 +187,7 @@ def tune(
         selection = max(judged, key=lambda method: judged[method])
         model.set_params(selection=selection).select(selection)
     if default is not None and default[1][default[0].selection] >= judged[model.selection]:
-        model = default[0]
+        model = default[0].set_params(verbose=verbose)
     model.trials_ = trials.done
     return model
 
