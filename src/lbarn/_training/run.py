@@ -32,7 +32,7 @@ from lbarn._training.trial import settled, some_rows
 from lbarn.errors import CheckpointError
 from lbarn.parameters import LearnerParameters, NetworkParameters
 
-__all__ = ["TrainingRun", "as_lists", "boosting", "identity", "is_auto", "train_network", "train_run"]
+__all__ = ["TrainingRun", "as_lists", "boosting", "identity", "is_auto", "settle", "train_network", "train_run"]
 
 Progress = Callable[[], None]
 
@@ -242,7 +242,7 @@ def train_run(
     data = data.in_order(order).merged(parameters.merge_rows)
     places = range(0 if targets is None else D - len(targets), D)
     if before is None:
-        how, data = _settled(parameters, data, places)
+        how, data = settle(parameters, data, places)
     else:
         how = boosting(parameters, **before.found)
     run = _trained(parameters, how, data, order, places, before, store, progress)
@@ -255,7 +255,7 @@ def train_run(
     return replace(run, identity=own)
 
 
-def _settled(parameters: NetworkParameters, data: TrainingData, places: range) -> tuple[Boosting, TrainingData]:
+def settle(parameters: NetworkParameters, data: TrainingData, places: range) -> tuple[Boosting, TrainingData]:
     """How to learn, and from what, as a few of the columns say."""
     resolved: dict[str, Any] = {}
     if isinstance(parameters.max_leaf_nodes, str):
