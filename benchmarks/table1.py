@@ -1,11 +1,10 @@
 """The paper's Table 1 again: every model on every data set, beside the printed figures.
 
     python benchmarks/table1.py [--only nips dna] [--models lbarn fvsbn nade] [--splits exact fast] [--paper]
-                                [--minutes 15] [--jobs 2] [--again] [--smoke]
+                                [--minutes 15] [--orders 8] [--jobs 2] [--again] [--smoke]
 
 With --paper, LBARN has the paper's number of leaves and learning rate; without it both are chosen on the validation
-rows (but for MNIST). The model "tuned" is what lbarn.tune finds in --minutes; "ensemble" are networks with those parameters, each in another
-order and with a hold-out of its own. A cell that is in docs/results/table1.json already is not run again (unless --again), so a long run can be done
+rows (but for MNIST). The model "tuned" is what lbarn.tune finds in --minutes; "ensemble" what it finds with ensemble=--orders. A cell that is in docs/results/table1.json already is not run again (unless --again), so a long run can be done
 in pieces; a network that was interrupted continues from its checkpoint in --cache. Each cell has a process of its own,
 whose peak memory is reported. Neural rivals stop when validation does, or after --minutes.
 
@@ -59,14 +58,7 @@ BASELINES = {
     "single_tree": SingleTreeNetwork,
 }
 RIVALS = ("nade", "made", "eonade")
-ORDERS: dict[str, dict[str, Any]] = {  # of an ensemble; else sixteen random ones
-    "connect4": {"n_orders": 8, "orders": "given"},  # the members differ in their rows alone: other orders are worse
-    "web": {"n_orders": 4},
-    "rcv1_10k": {"n_orders": 8},
-    "mnist": {"n_orders": 4, "orders": "scans", "image_shape": (28, 28)},
-    "ocr_letters": {"n_orders": 4, "orders": "scans", "image_shape": (16, 8)},
-    "digits": {"n_orders": 2, "orders": "scans", "image_shape": (8, 8)},
-}
+IMAGES = {"mnist": (28, 28), "ocr_letters": (16, 8), "digits": (8, 8)}  # an ensemble reads them in scans
 TUNED = (
     "max_leaf_nodes",
     "split_bits",
@@ -157,28 +149,22 @@ def tuned(name: str, data: Split, options: argparse.Namespace) -> list[Row]:
 
 
 def ensemble(name: str, data: Split, options: argparse.Namespace) -> list[Row]:
-    """Half the rounds of the tuned network at twice its rate, for each member."""
-    known = [row for row in read(options.results) if (row["dataset"], row["model"]) == (name, "lbarn_tuned")]
-    if not known:
-        sys.exit(f"the ensemble takes the parameters of the tuned network: first run --models tuned --only {name}")
-    parameters = {**known[0]["parameters"], "n_orders": 16, **ORDERS.get(name, {})}
-    parameters["learning_rate"] = min(1.0, 2 * parameters["learning_rate"])
-    parameters["max_iter"] //= 2
-    orders = parameters.get("orders", "random")
-    model = LBARNEnsemble.paper(
-        **parameters
-        | {"orders": [np.arange(data.train.shape[1])] * parameters["n_orders"] if orders == "given" else orders},
-        bagging=True,
-        validation_fraction=0.1,
-        refit=True,
+    start = perf_counter()
+    model = tune(
+        data.train,
+        data.valid,
+        minutes=options.minutes,
+        ensemble=options.orders,
+        image_shape=IMAGES.get(name),
         n_jobs=options.jobs,
         random_state=0,
+        verbose=0,
     )
-    checkpoint = options.cache / f"{name}-ensemble"
-    seconds = train(model, data, checkpoint=checkpoint)
+    seconds = perf_counter() - start
+    assert isinstance(model, LBARNEnsemble)
+    parameters = {key: getattr(model, key) for key in (*TUNED, "n_orders", "n_bags")}
     members = [float(member.score(data.test)) for member in model.members_]
     result = {"splits": None, **scored(model, data), "seconds": seconds, "model_mb": file_mb(model)}
-    shutil.rmtree(checkpoint)
     return [{"model": "lbarn_ensemble", **result, "parameters": parameters, "members": members}]
 
 
@@ -319,8 +305,8 @@ figure of the paper stands beside it.
 {table(["model", "", *(SETS.get(name, name) for name in names)], lines, texts=2)}
 ## Against the best of the paper's table
 
-Parameters chosen by `lbarn.tune` on the validation rows; the ensemble has half the rounds at twice the learning rate in each of its members, which
-read the columns in random orders (images: in scans; Connect4: as given) and hold out other rows each. All likelihoods of ours are exact.
+Parameters chosen by `lbarn.tune` on the validation rows, for one network and, with `ensemble=`, for an [ensemble](../ensembles.md), which also finds out whether
+other orders help (images are read in scans). All likelihoods of ours are exact.
 
 {against_the_best(by_key, names)}
 ## What each cell took
@@ -358,6 +344,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--splits", nargs="+", choices=("exact", "fast"), default=["exact", "fast"])
     parser.add_argument("--paper", action="store_true", help="the paper's number of leaves and learning rate")
     parser.add_argument("--minutes", type=float, default=15, help="the most that a neural rival or tuning may take")
+    parser.add_argument("--orders", type=int, default=8, help="of an ensemble")
     parser.add_argument("--max-iter", type=int, default=1000)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--again", action="store_true", help="run cells that are finished, too")
@@ -367,6 +354,7 @@ def arguments() -> argparse.Namespace:
     options = parser.parse_args()
     if options.smoke:
         options.only, options.max_iter, options.minutes, options.paper = ["digits"], 5, 0.05, True
+        options.orders = 2
     return options
 
 

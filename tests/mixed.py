@@ -40,5 +40,5 @@ def brief(**parameters: Any) -> LBARN:
 
 
 def brief_ensemble(**parameters: Any) -> LBARNEnsemble:
-    small = {"n_orders": 2, "max_iter": 12, "learning_rate": 0.3, "random_state": 0}
+    small = {"n_orders": 2, "orders": "random", "max_iter": 12, "learning_rate": 0.3, "random_state": 0}
     return LBARNEnsemble(**{**small, **parameters})

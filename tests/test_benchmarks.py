@@ -26,6 +26,7 @@ import pytest
         ("bench_histogram.py", "row-features"),
         ("bench_imputation.py", "log-loss, nats per bit"),
         ("bench_network.py", "nats per test row"),
+        ("bench_orders.py", "nats per validation row"),
         ("gallery.py", "plot-surprise-bars.png"),
         ("bench_reconstruction.py", "likeliest"),
         ("bench_synthesis.py", "training rows"),

@@ -739,7 +739,9 @@ def test_inspect_opens_a_classifier_and_other_commands_say_that_they_do_not(fold
 
 def test_an_ensemble_scores_compresses_and_tells_of_its_members(folder: Folder) -> None:
     file, packed, back = folder["ensemble.lbarn"], folder["ensemble.lbz"], folder["ensemble.csv"]
-    ensemble = LBARNEnsemble(n_orders=2, max_leaf_nodes=2, max_iter=5, random_state=0).fit(folder.train)
+    ensemble = LBARNEnsemble(n_orders=2, orders="random", max_leaf_nodes=2, max_iter=5, random_state=0).fit(
+        folder.train
+    )
     ensemble.save(file)
     assert "\nmember 1 (50.0%)\n" in run("inspect", file).stdout.decode()
     test = folder["test.csv"]

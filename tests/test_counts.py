@@ -167,7 +167,7 @@ def test_the_same_for_any_number_of_jobs_continued_and_resumed(tmp_path: Path) -
 
 def test_an_ensemble_counts() -> None:
     X = majority(500)
-    model = LBARNEnsemble(n_orders=2, **FEW).fit(X)
+    model = LBARNEnsemble(n_orders=2, orders="random", **FEW).fit(X)
     assert all(own.network_.has_counts for own in model.members_)
     assert (model.decompress(model.compress(X[:100])) == X[:100]).all()
 

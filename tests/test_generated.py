@@ -113,7 +113,7 @@ def test_ranges_that_are_given_are_kept(kind: str) -> None:
 def test_an_ensemble_keeps_to_the_columns_too() -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({kind: column(kind, rng, 120) for kind in KINDS})
-    model = LBARNEnsemble(n_orders=2, **FEW).fit(frame)
+    model = LBARNEnsemble(n_orders=2, orders="random", **FEW).fit(frame)
     drawn = model.sample(150, random_state=0)
     for kind in KINDS:
         assert_in_column(drawn[kind], frame[kind], kind, "sample")

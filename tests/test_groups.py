@@ -192,7 +192,7 @@ def test_the_same_for_any_number_of_jobs_continued_and_resumed(tmp_path: Path) -
 
 def test_an_ensemble_has_them_in_every_order() -> None:
     X = one_hot(400, (3, 4), noise=2)
-    model = LBARNEnsemble(n_orders=2, **FEW).fit(X)
+    model = LBARNEnsemble(n_orders=2, orders="random", **FEW).fit(X)
     assert all(sorted(own.network_.groups) == sorted(model.members_[0].network_.groups) for own in model.members_)
     assert np.exp(model.score_samples(all_rows(9))).sum() == pytest.approx(1, abs=1e-6)
 
@@ -220,3 +220,13 @@ def test_the_paper_knows_no_groups() -> None:
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = LBARN.paper(max_iter=5, random_state=0).fit(one_hot(400))
     assert model.network_.groups == ()
+
+
+def test_a_random_order_keeps_groups_together() -> None:
+    X = one_hot(1000, (3, 4))
+    groups = groups_of(X)
+    for seed in range(5):
+        model = LBARN(order="random", max_iter=2, random_state=seed).fit(X)
+        place = np.argsort(model.order_)
+        for group in groups:
+            assert np.ptp(place[list(group)]) == len(group) - 1

@@ -229,7 +229,10 @@ def test_a_browser_shows_it(name: str, width: int, dark: bool, browser: Browser,
     [
         (IndependentBits(), "one of the simple models"),
         (BernoulliMixture(n_components=3), "one of the simple models"),
-        (LBARNEnsemble(n_orders=2, max_leaf_nodes=2, max_iter=5, random_state=0), "a mixture of 2 networks"),
+        (
+            LBARNEnsemble(n_orders=2, orders="random", max_leaf_nodes=2, max_iter=5, random_state=0),
+            "a mixture of 2 networks",
+        ),
     ],
     ids=lambda value: type(value).__name__,
 )

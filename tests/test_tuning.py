@@ -12,12 +12,12 @@ import pytest
 import scipy.sparse as sp
 
 import lbarn
-from lbarn import LBARN
+from lbarn import LBARN, LBARNEnsemble
 from lbarn._engine.bits import pack
 from lbarn._engine.codetree import Layout
 from lbarn._engine.conditional import Boosting, Conditional
 from lbarn._engine.rows import TrainingRows
-from lbarn._models import tuning
+from lbarn._models import members, tuning
 from lbarn._training.selection import select
 from networks import assert_same_network, rows, still_rising
 
@@ -32,7 +32,8 @@ def clock() -> Iterator[None]:
     """Time passes by a hundredth of a second whenever somebody looks: the same trials on every machine."""
     now = itertools.count()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tuning, "monotonic", lambda: 0.01 * next(now))
+        for module in (tuning, members):
+            patch.setattr(module, "monotonic", lambda: 0.01 * next(now))
         yield
 
 
@@ -193,3 +194,26 @@ def test_a_selection_is_judged_on_rows_that_it_has_not_seen() -> None:
     assert judged == pytest.approx(expected, abs=1e-9)
     optimistic = sum(c.valid_curve.max() for c in trained)
     assert expected["individual"] < optimistic - 0.05
+
+
+# ---------------------------------------------------------------- ensembles
+
+
+def test_an_ensemble_has_the_parameters_of_the_best_trial(tmp_path: Any) -> None:
+    model = lbarn.tune(X, VALID, ensemble=2, **BRIEF)
+    assert isinstance(model, LBARNEnsemble)
+    assert 1 <= len(model.members_) <= 2
+    best = max(model.trials_, key=lambda trial: (trial["n_dimensions"], trial["valid_log_likelihood"]))
+    assert {name: getattr(model, name) for name in tuning.GRID} == {name: best[name] for name in tuning.GRID}
+    assert model.score(TEST) > lbarn.tune(X, VALID, **BRIEF).score(TEST) - 0.05
+    model.save(tmp_path / "m.lbarn")
+    loaded = lbarn.load(tmp_path / "m.lbarn")
+    assert [{**trial, "seconds": None} for trial in loaded.trials_] == [
+        {**trial, "seconds": None} for trial in model.trials_
+    ]
+
+
+@pytest.mark.parametrize("wrong", [0, 1.5, True])
+def test_a_wrong_number_of_orders_is_named(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="ensemble must be a whole number"):
+        lbarn.tune(rows(100, 4), minutes=1, ensemble=wrong)

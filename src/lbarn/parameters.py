@@ -313,18 +313,29 @@ class NetworkParameters(LearnerParameters):
 class EnsembleParameters(LearnerParameters):
     """Those of :class:`lbarn.LBARNEnsemble`."""
 
-    n_orders: int = param(8, "Number of members; a list of ``orders`` has its own.", Range(int, 1))
+    n_orders: int = param(4, "Number of orders; a list of ``orders`` has its own.", Range(int, 1), paper=8)
+    n_bags: int = param(
+        2,
+        "Networks of every order, each with other rows held out; their log-odds are averaged, which makes them one member. With more than one, "
+        "``X_val`` is held out by the first alone.",
+        Range(int, 1),
+        paper=1,
+    )
     orders: str | Sequence[Sequence[int]] = param(
-        "random",
-        'Random orders, permutations of your own, or "scans": the eight ways to read an image, of which ``n_orders`` are '
-        "used: by rows, by columns, both backwards, then those four with every row (or column) from its other end.",
+        "auto",
+        'Random orders; "auto" begins with the given one, and stays with it if a random one makes held-out rows less likely when mixed with it '
+        '(all networks are averaged then); permutations of your own; or "scans": the eight ways to read an image, of which ``n_orders`` are '
+        "used: by rows, by columns, both backwards, then those four with every row (or column) from its other end. If there is an "
+        '``image_shape``, "auto" takes these.',
+        "auto",
         "random",
         "scans",
         "array-like",
+        paper="random",
     )
     image_shape: tuple[int, int] | None = param(
         None,
-        'Rows and columns of the images, for ``orders="scans"``; pixels are numbered row by row.',
+        "Rows and columns of the images, for ``orders``; pixels are numbered row by row.",
         "array-like",
         None,
     )
@@ -333,8 +344,8 @@ class EnsembleParameters(LearnerParameters):
     )
     bagging: bool = param(
         False,
-        "Every member holds out other rows: ``validation_fraction`` of ``X`` and ``X_val`` together. Better if rows are few; "
-        "the weights are equal then.",
+        "Networks of different orders hold out other rows, too: with one bag ``validation_fraction`` of ``X`` and ``X_val`` together. The weights "
+        "are equal then.",
         "boolean",
     )
 

@@ -6,8 +6,6 @@ import os
 import warnings
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,21 +16,19 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lbarn._engine.rows import TrainingRows
-from lbarn._engine.trees import UNIT
 from lbarn._models.density import Density, all_or_nothing
 from lbarn._models.estimators import DerivedParameters, parameters_from_json, parameters_to_json
-from lbarn._models.lbarn import LBARN
+from lbarn._models.lbarn import LBARN, records, untimed
+from lbarn._models.members import Members, log_likelihood_before_refit
 from lbarn._network import modelfile
 from lbarn._network.container import Tensors, ToWrite, expect
 from lbarn._network.mixture import Mixture, best_weights
-from lbarn._network.network import Network
 from lbarn._training.checkpoint import Checkpoint
 from lbarn._training.data import GivenRows
 from lbarn._training.order import is_permutation, scans
-from lbarn._training.progress import fit_progress
-from lbarn._training.run import identity, is_auto, train_run
+from lbarn._training.run import identity
 from lbarn.errors import ModelFileError
-from lbarn.parameters import EnsembleParameters, LearnerParameters
+from lbarn.parameters import EnsembleParameters
 
 __all__ = ["LBARNEnsemble"]
 
@@ -42,9 +38,9 @@ Floats = NDArray[np.float64]
 class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters, Density):
     """``P(x) = sum_k w_k P_k(x)``: :class:`lbarn.LBARN` networks that read the columns in different orders, mixed.
 
-    Every order makes other mistakes, and a mixture is never worse than its members are on average, in log-likelihood.
-    It takes as many times as long to train and to evaluate as there are members. All parameters but the last five are those of
-    :class:`lbarn.LBARN` and go to every member; ``random_state`` gives each one a seed of its own.
+    Every order makes other mistakes, and a mixture is never worse than its members are on average, in log-likelihood. Networks with the
+    same order are averaged to one. It takes as many times as long to train and to evaluate as there are networks. All parameters but the last
+    six are those of :class:`lbarn.LBARN` and go to every network; ``random_state`` gives each one a seed of its own.
 
     {parameters}
 
@@ -57,6 +53,11 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
         The trained mixture as a value of its own.
     feature_importances_ : ndarray of shape (D, D)
         The weighted mean of the members'.
+    valid_log_likelihood_ : float
+        Mean log p, in nats, of the rows that the first network of every order held out, by these networks before any refit and mixed; of
+        whole cells. Not there with ``bagging``, after ``select``, and in a model that was loaded.
+    trials_ : list of dict
+        What :func:`lbarn.tune` tried, if the ensemble comes from there.
     seed_ : int
         What the hold-out and the members' seeds come from.
 
@@ -76,6 +77,8 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
     weights_: Floats
     mixture_: Mixture
     seed_: int
+    valid_log_likelihood_: float
+    trials_: list[dict[str, Any]]
     _validation: TrainingRows | None  # to find the weights on again, as long as the model has not been through a file
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -125,11 +128,13 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
         *,
         targets: Sequence[int] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        deadline: float | None = None,
         stacklevel: int = 2,
     ) -> LBARNEnsemble:
         """Learn from rows that have been coded. If there are ``targets``, these columns alone are trained, given all others.
 
-        They come last in every order, so that members differ by their random numbers only.
+        They come last in every order, so that members differ by their rows and random numbers only. Networks that would not be
+        finished before a ``deadline``, by the monotonic clock, are left out, but for the first.
         """
         if self.bagging and self.weights == "em":
             raise ValueError(
@@ -140,43 +145,41 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if checkpoint is not None:
             seed = Checkpoint(checkpoint, identity(self), seed).seed
-        if not self.bagging:
-            rows = rows.divided(self.validation_fraction, seed)
-        elif rows.valid is not None:
-            rows = replace(rows, train=rows.train + rows.valid, valid=None)
-
-        base_rates = rows.base_rates()
-        n_trained = rows.n_columns if targets is None else len(targets)
-        members: list[LBARN] = []
-        own = {name.name: getattr(self, name.name) for name in fields(LearnerParameters)}
-        seeds = np.random.default_rng([seed, 1]).integers(2**31 - 1, size=len(orders)).tolist()
-        for k, (order, member_seed) in enumerate(zip(orders, seeds)):
-            member = LBARN(**{**own, "order": order, "random_state": member_seed})
-            folder = None if checkpoint is None else Path(checkpoint) / f"member-{k}"
-            with fit_progress(member, None if is_auto(member) else n_trained, self.verbose) as progress:
-                run = train_run(member, rows, targets=targets, checkpoint=folder, progress=progress)
-            if own["counts"] == "auto":  # what paid in one order does in others
-                own["counts"] = any(trained.trees.counts is not None for trained in run.conditionals)
-            chosen = run.select(self.selection)
-            members.append(member.restored(run, self.selection, chosen, rows.format, base_rates, rows.book))
-        rising = sum(member.run_.is_rising for member in members)
-        if rising and members[0].run_.boosting.n_iter_no_change is None:
+        training = Members(self, rows, seed, targets, checkpoint)
+        members = training.train(orders, compare=self._compares_orders(targets), deadline=deadline)
+        if training.rising and members[0].run_.boosting.n_iter_no_change is None:
             warnings.warn(
-                f"validation log-likelihood is still rising at max_iter={self.max_iter} in {rising} of {len(members)} "
-                "members; raise max_iter or learning_rate, or set learning_rate='auto'",
+                f"validation log-likelihood is still rising at max_iter={self.max_iter} in {training.rising} of "
+                f"{training.n_trained} members; raise max_iter or learning_rate, or set learning_rate='auto'",
                 ConvergenceWarning,
                 stacklevel=stacklevel,
             )
-        self._remember(rows.format, rows.n_given, base_rates, rows.book)
+        self._remember(rows.format, rows.n_given, training.base_rates, rows.book)
+        self.__dict__.pop("trials_", None)  # of an earlier fit
         self.members_, self.seed_ = members, seed
-        self._validation = rows.filled(seed).valid if self.weights == "em" else None
-        self._mix(self._found_weights())
+        self._validation = None
+        if self.weights == "em" and self.n_bags == 1:
+            self._validation = training.bag(0).filled(seed).valid
+        weights = np.full(len(members), 1 / len(members))
+        if self.weights == "em":
+            weights = best_weights(*training.held_out(len(members)))
+        if not self.bagging:
+            self.valid_log_likelihood_ = training.valid_log_likelihood(weights)
+        self._mix(weights)
         return self
+
+    def _compares_orders(self, targets: Sequence[int] | None) -> bool:
+        """Whether it is to be found out if other orders than the given one help."""
+        auto = isinstance(self.orders, str) and self.orders == "auto" and self.image_shape is None
+        return auto and targets is None and not self.bagging and self.n_orders > 1
 
     def _orders(self, n_columns: int) -> Sequence[str | NDArray[np.intp]]:
         """What every member is given for its order."""
         if isinstance(self.orders, str):
-            return ["random"] * self.n_orders if self.orders == "random" else self._scans(n_columns)
+            if self.orders == "scans" or (self.orders == "auto" and self.image_shape is not None):
+                return self._scans(n_columns)
+            first = "given" if self.orders == "auto" else "random"
+            return [first, *["random"] * (self.n_orders - 1)]
         orders = [np.asarray(order) for order in self.orders]
         if not orders:
             raise ValueError("orders is empty; give at least one permutation of the columns, or 'random' or 'scans'")
@@ -201,24 +204,19 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
             )
         return all_scans[: self.n_orders]
 
-    def _found_weights(self) -> Floats:
-        """Equal, or the best on the validation rows; those there are, if there are no such rows any more."""
-        if self.weights == "equal":
-            return np.full(len(self.members_), 1 / len(self.members_))
-        if self._validation is None:
-            return self.weights_
-        log_p = [_log_likelihood_before_refit(member, self._validation, self.n_jobs) for member in self.members_]
-        return best_weights(np.stack(log_p, axis=1), self._validation.weight)
-
     def _mix(self, weights: Floats) -> None:
         self.weights_ = weights
         self.mixture_ = Mixture(tuple(member.network_ for member in self.members_), weights)
 
-    def restored(self, members: list[LBARN], weights: Floats, seed: int) -> LBARNEnsemble:
+    def restored(
+        self, members: list[LBARN], weights: Floats, seed: int, trials: list[dict[str, Any]] | None = None
+    ) -> LBARNEnsemble:
         """Fitted with members that are there already."""
         first = members[0]
         self._remember(first.table_format_, first.n_features_in_, first.base_rates_, first.codebook_)
         self.members_, self.seed_, self._validation = members, seed, None
+        if trials is not None:
+            self.trials_ = trials
         self._mix(weights)
         return self
 
@@ -229,11 +227,21 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
         """Choose the numbers of trees of all members again, by any of the selections, from the same training run.
 
         With ``weights="em"`` the weights are found again too; a model that was loaded from a file has no validation rows
-        and keeps the weights it had.
+        and keeps the weights it had. Averaged networks (``n_bags``) have their selected trees only: set ``selection`` before ``fit``.
         """
         check_is_fitted(self)
+        if self.n_bags > 1:
+            raise ValueError(
+                "averaged networks keep the selected trees only and cannot select again; set selection, and fit"
+            )
         self.members_ = [copy(member).select(method) for member in self.members_]
-        self._mix(self._found_weights())
+        self.__dict__.pop("valid_log_likelihood_", None)
+        weights = self.weights_
+        if self._validation is not None:
+            found = [(own.run_, np.array([len(trees) for trees in own.network_.trees])) for own in self.members_]
+            log_p = [log_likelihood_before_refit(*own, self._validation, self.n_jobs) for own in found]
+            weights = best_weights(np.stack(log_p, axis=1), self._validation.weight)
+        self._mix(weights)
         return self
 
     @all_or_nothing
@@ -244,20 +252,6 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
         self.members_ = [member.refit_leaves(X, sample_weight=sample_weight) for member in own]
         self._mix(self.weights_)
         return self
-
-
-def _log_likelihood_before_refit(member: LBARN, rows: TrainingRows, n_jobs: int | None) -> Floats:
-    """log p of the values of every row that are there, by leaves that have not learned from these rows."""
-    rows = rows.in_order(member.order_, member.run_.layout)
-    counts = np.array([len(own) for own in member.network_.trees], dtype=np.intp)
-    network: Network = member.run_.network(counts, renewed=False)
-    if rows.cells is not None:
-        return UNIT * network.log_p(rows.cells.T, n_jobs).astype(np.float64)
-    bits = rows.bits.unpack()
-    if rows.missing is None:
-        return UNIT * network.log_p(bits, n_jobs).astype(np.float64)
-    each = network.log_p_each(bits, n_jobs)
-    return UNIT * np.where(rows.missing.unpack().T, 0, each).sum(axis=0).astype(np.float64)
 
 
 # ---------------------------------------------------------------------- files
@@ -271,13 +265,15 @@ def _to_parts(model: LBARNEnsemble, trim: bool) -> tuple[dict[str, Any], ToWrite
         "seed": model.seed_,
         "members": [described for _, described, _ in parts],
     }
+    if hasattr(model, "trials_"):
+        header["trials"] = untimed(model.trials_)
     return header, {"weights": model.weights_, **modelfile.nest([arrays for _, _, arrays in parts])}
 
 
 def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARNEnsemble:
     with modelfile.sensible():
         model = parameters_from_json(LBARNEnsemble, header["parameters"])
-        seed = int(header["seed"])
+        seed, trials = int(header["seed"]), records(header.get("trials"))
         parts = [dict(part) for part in header["members"]]
     weights = expect(tensors, "weights", np.float64, (len(parts),))
     if not len(parts) or not (weights > 0).all() or not np.isclose(weights.sum(), 1, rtol=0, atol=1e-9):
@@ -290,7 +286,7 @@ def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARNEnsemble:
     first = members[0]
     if any((m.n_features_in_, m.table_format_) != (first.n_features_in_, first.table_format_) for m in members):
         raise ModelFileError("its members do not have the same columns")
-    return model.restored(members, weights, seed)
+    return model.restored(members, weights, seed, trials)
 
 
 modelfile.register(LBARNEnsemble, _to_parts, _from_parts)

@@ -33,7 +33,7 @@ from lbarn._training.selection import SELECTIONS
 from lbarn.errors import ModelFileError
 from lbarn.parameters import NetworkParameters
 
-__all__ = ["LBARN"]
+__all__ = ["LBARN", "records", "untimed"]
 
 
 class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkParameters, Density):
@@ -287,8 +287,7 @@ def _to_parts(model: LBARN, trim: bool) -> tuple[dict[str, Any], ToWrite]:
             "selection": model.selection_,
             "seed": int(model.seed_),
             "search_results": run.search_results,
-            # Without the times, a file depends on the model alone.
-            "trials": trials and [{k: v for k, v in trial.items() if k != "seconds"} for trial in trials],
+            "trials": trials and untimed(trials),
         },
         "columns": model.table_format_.to_json(),
         "trimmed": trimmed,
@@ -362,7 +361,7 @@ def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARN:
             raise ValueError(f"unknown selection {selection!r}")
         if not 0 < how.learning_rate <= 1 or not 1 <= (how.max_leaf_nodes or 0) <= 65_535:
             raise ValueError("its learning rate or number of leaves is out of range")
-        found, trials = _records(fitted["search_results"]), _records(fitted.get("trials"))
+        found, trials = records(fitted["search_results"]), records(fitted.get("trials"))
         n_valid, rounds = float(header.get("n_valid", 0.0)), int(header.get("rounds", 0))
         if not 0 <= n_valid < np.inf:
             raise ValueError("its number of validation rows makes no sense")
@@ -425,7 +424,12 @@ def _curves(
     return [(train_curve[d, : n + 1], valid_curve[d, : n + 1]) for d, n in zip(order, lengths)]
 
 
-def _records(content: Any) -> list[dict[str, Any]] | None:
+def untimed(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What was tried without the times: a file depends on the model alone."""
+    return [{name: value for name, value in trial.items() if name != "seconds"} for trial in trials]
+
+
+def records(content: Any) -> list[dict[str, Any]] | None:
     """A list of what was tried, as tables are."""
     if content is None:
         return None

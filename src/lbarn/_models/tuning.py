@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from sklearn.utils import check_random_state
 from lbarn._engine.codetree import Layout
 from lbarn._engine.conditional import Boosting, Conditional
 from lbarn._engine.rows import TrainingData, TrainingRows
+from lbarn._models.ensemble import LBARNEnsemble
 from lbarn._models.lbarn import LBARN
 from lbarn._training.auto import LEAF_GRID, in_sequence
 from lbarn._training.counts import kinds_of_ones
@@ -58,6 +59,8 @@ STEPS: tuple[dict[str, int], ...] = (
 RATES = (0.1, 0.2, 0.5, 1.0)
 ROUNDS = 200  # of a trial
 MOST_ROUNDS = 2000  # of the network
+_MEMBERS_ROUNDS = 1000  # of a network among many
+_MOST_BAGS = 4  # networks of an order
 SELECTIONS = ("individual", "common", "linearized")
 
 _FOLDS = 5
@@ -86,11 +89,13 @@ def tune(
     *,
     minutes: float,
     effort: str = "fast",
+    ensemble: int | None = None,
+    image_shape: tuple[int, int] | None = None,
     sample_weight: ArrayLike | None = None,
     sample_weight_val: ArrayLike | None = None,
     verbose: int = 1,
     **parameters: Any,
-) -> LBARN:
+) -> LBARN | LBARNEnsemble:
     """A network with the leaves, learning rate, split bits, regularisation and selection that validate best.
 
     The search begins at the defaults. If there is time to train the network of the defaults too, and nothing validates better, that is returned.
@@ -105,6 +110,10 @@ def tune(
     effort : {"fast", "thorough"}, default="fast"
         One parameter after the other, on a part of the columns and then on more; or after that all together, by optuna, as long
         as there is time for trials.
+    ensemble : int, optional
+        Spend the rest of the time on an ensemble of so many orders instead, each the average of up to four networks.
+    image_shape : (rows, columns), optional
+        Of images, which an ensemble then reads in scans.
     sample_weight, sample_weight_val : array-like of shape (n,), optional
     verbose : int, default=1
         Show a table of the trials as they come.
@@ -112,7 +121,7 @@ def tune(
 
     Returns
     -------
-    LBARN
+    LBARN or LBARNEnsemble
         Fitted, and refitted on training and validation rows together. ``trials_`` is a list with what was tried:
         parameters, ``valid_log_likelihood`` (cross-validated over the validation rows, of all columns by what was seen on
         ``n_dimensions`` of them) and ``seconds``.
@@ -136,6 +145,10 @@ def tune(
         raise ValueError(f"minutes must be a number above 0; got {minutes!r}")
     if effort not in ("fast", "thorough"):
         raise ValueError(f"effort must be 'fast' or 'thorough'; got {effort!r}")
+    if ensemble is not None and (isinstance(ensemble, bool) or not isinstance(ensemble, Integral) or ensemble < 1):
+        raise ValueError(f"ensemble must be a whole number above 0, or None; got {ensemble!r}")
+    if ensemble is None and image_shape is not None:
+        raise ValueError("image_shape is for an ensemble, which is not asked for; give its number of orders")
     optuna = _optuna() if effort == "thorough" else None
     start = monotonic()
     unknown = sorted(parameters.keys() - _OF_DATA)
@@ -166,7 +179,8 @@ def tune(
     with _shown(verbose) as show:
         trials = _Trials(how, data, start + _SHARE_OF_TRIALS * 60 * minutes, model.n_jobs, show)
         trials.begin()
-        if _DEFAULT_ROUNDS * _seconds_per_round(trials.best, rows.n_columns) < _SHARE_OF_DEFAULTS * (end - monotonic()):
+        seconds = _DEFAULT_ROUNDS * _seconds_per_round(trials.best, rows.n_columns)
+        if ensemble is None and seconds < _SHARE_OF_DEFAULTS * (end - monotonic()):
             default = fitted(LBARN(**model.get_params() | {"verbose": 0}))  # the table is shown now
         try:
             trials.climb_higher()
@@ -174,22 +188,39 @@ def tune(
                 trials.explore(optuna, seed)
         except _TimeIsUp:
             pass
-    best = trials.best
-    rounds = _affordable_rounds(end - monotonic(), best, rows.n_columns)
-    stops = best["selection"] == "individual"
-    rate = min(1.0, best["learning_rate"] * ROUNDS * (_LONGER if stops else 1.0) / rounds)
-    patience = math.ceil(_PATIENCE / rate) if stops else None
-    model.set_params(
-        **_setting(best), max_iter=rounds, learning_rate=rate, n_iter_no_change=patience, selection=best["selection"]
-    )
+    best, left = trials.best, end - monotonic()
+    if ensemble is not None:
+        own = parameters | {"random_state": model.random_state, "counts": model.counts, "image_shape": image_shape}
+        mixed = LBARNEnsemble(**own, n_orders=int(ensemble), n_bags=_MOST_BAGS, verbose=verbose)
+        # Two networks for every order, with as many rounds as there is time for; and more of them, if that leaves time.
+        mixed.set_params(**_network(best, left / (2 * mixed.n_orders), rows.n_columns, _MEMBERS_ROUNDS))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            mixed.fit_rows(rows, deadline=end)
+        mixed.trials_ = trials.done
+        return mixed
+    model.set_params(**_network(best, left, rows.n_columns, MOST_ROUNDS))
     model, judged = fitted(model)
-    if not stops:
+    if model.n_iter_no_change is None:
         selection = max(judged, key=lambda method: judged[method])
         model.set_params(selection=selection).select(selection)
     if default is not None and default[1][default[0].selection] >= judged[model.selection]:
         model = default[0].set_params(verbose=verbose)
     model.trials_ = trials.done
     return model
+
+
+def _network(best: Trial, seconds: float, n_columns: int, most_rounds: int) -> Setting:
+    """The parameters of a network of all columns for which there are so many seconds."""
+    rounds = min(_affordable_rounds(seconds, best, n_columns), most_rounds)
+    stops = best["selection"] == "individual"
+    rate = min(1.0, best["learning_rate"] * ROUNDS * (_LONGER if stops else 1.0) / rounds)
+    return _setting(best) | {
+        "max_iter": rounds,
+        "learning_rate": rate,
+        "n_iter_no_change": math.ceil(_PATIENCE / rate) if stops else None,
+        "selection": best["selection"],
+    }
 
 
 def _optuna() -> Any:

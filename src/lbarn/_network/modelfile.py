@@ -15,6 +15,7 @@ from lbarn._engine.counts import Counts
 from lbarn._engine.trees import NO_LIMIT, Trees
 from lbarn._network import container
 from lbarn._network.container import Pieces, Tensors, ToWrite, expect
+from lbarn._network.shorttrees import pack_short, unpack_short
 from lbarn.errors import ModelFileError
 
 __all__ = [
@@ -124,10 +125,9 @@ def pack_trees(network: Sequence[Trees]) -> dict[str, NDArray[Any] | Pieces]:
     """The trees of several conditionals as a few arrays."""
     limits = np.array([t.limit for t in network], np.int32)
     own = [Trees.empty(), *network]
+    plain = {name: Pieces([getattr(t, name) for t in own]) for name in ("splits", "gains", "values")}
     return {
-        "splits": Pieces([t.splits for t in own]),
-        "gains": Pieces([t.gains for t in own]),
-        "values": Pieces([t.values for t in own]),
+        **(pack_short(network) or plain),
         "tree_splits": np.concatenate([np.diff(t.offsets) for t in own]).astype(np.uint16),
         "tree_counts": np.array([len(t) for t in network], np.int64),
         **({"limits": limits} if (limits != NO_LIMIT).any() else {}),
@@ -141,9 +141,6 @@ def unpack_trees(tensors: Mapping[str, NDArray[Any]], positions: NDArray[np.intp
     n_positions = len(positions)
     counts = expect(tensors, "tree_counts", np.int64, (n_positions,))
     sizes = expect(tensors, "tree_splits", np.uint16, (None,)).astype(np.int64)
-    splits = expect(tensors, "splits", np.uint16, (None, 2))
-    gains = expect(tensors, "gains", np.float32, (None,))
-    values = expect(tensors, "values", np.int32, (None,))
     limits = np.full(n_positions, NO_LIMIT, np.int32)
     if "limits" in tensors:
         limits = expect(tensors, "limits", np.int32, (n_positions,))
@@ -151,11 +148,17 @@ def unpack_trees(tensors: Mapping[str, NDArray[Any]], positions: NDArray[np.intp
     counted = _counts(tensors, positions)
     if (counts < 0).any() or (counts > len(sizes)).any() or counts.sum() != len(sizes):
         raise ModelFileError("the numbers of trees do not add up")
+    first_split = np.concatenate([[0], np.cumsum(sizes)])  # per tree
+    first_tree = np.concatenate([[0], np.cumsum(counts)])
+    if "short_values" in tensors:
+        splits, gains, values = unpack_short(tensors, np.diff(first_split[first_tree] + first_tree))
+    else:
+        splits = expect(tensors, "splits", np.uint16, (None, 2))
+        gains = expect(tensors, "gains", np.float32, (None,))
+        values = expect(tensors, "values", np.int32, (None,))
     n_splits = int(sizes.sum())
     if len(splits) != n_splits or len(gains) != n_splits or len(values) != n_splits + len(sizes):
         raise ModelFileError("the numbers of splits and leaves do not add up")
-    first_split = np.concatenate([[0], np.cumsum(sizes)])  # per tree
-    first_tree = np.concatenate([[0], np.cumsum(counts)])
     network = []
     for d in range(n_positions):
         a, b = int(first_tree[d]), int(first_tree[d + 1])

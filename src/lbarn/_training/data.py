@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _check_sample_weight
 
-from lbarn._engine.rows import TrainingData, TrainingRows
+from lbarn._engine.rows import Group, TrainingData, TrainingRows
 from lbarn._tables.codebook import Codebook
 from lbarn._tables.coded import CodedTable
 from lbarn._tables.codes import CategoricalCode
@@ -43,6 +43,7 @@ class GivenRows:
     valid: TrainingRows | None
     format: TableFormat
     book: Codebook
+    groups: tuple[Group, ...] | None = None  # of binary columns, if they have been found already
 
     @classmethod
     def read(
@@ -146,10 +147,27 @@ class GivenRows:
         kept, held = hold_out(self.train.n_rows, validation_fraction, [seed, 0], self.train.weight)
         return replace(self, train=self.train.take(np.sort(kept)), valid=self.train.take(np.sort(held)))
 
+    def bag(self, number: int, validation_fraction: float, seed: int) -> GivenRows:
+        """The same rows divided in many ways: 0 is what ``divided`` gives; in others, every row is held out once before any is again."""
+        first = self.divided(validation_fraction, seed)
+        if number == 0:
+            return first
+        assert first.valid is not None
+        rows = first.train + first.valid
+        n, n_valid = rows.n_rows, _n_held_out(rows.n_rows, validation_fraction)
+        of_first, of_others = first.train.n_rows // n_valid, n // n_valid
+        lap, block = (0, number - 1) if number <= of_first else divmod(number - 1 - of_first + of_others, of_others)
+        shuffled = np.random.default_rng([seed, 2, lap]).permutation(first.train.n_rows if lap == 0 else n)
+        held = np.sort(shuffled[block * n_valid : (block + 1) * n_valid])
+        kept = np.setdiff1d(np.arange(n), held)
+        _check_weights(rows.weight, kept, held)
+        return replace(self, train=rows.take(kept), valid=rows.take(held))
+
     def filled(self, seed: int, groups: str | Sequence[Any] | None = None) -> TrainingData:
         """What to train on: a missing value reads as its column's most common one among the training rows."""
         data = self._filled(seed)
-        return replace(data, groups=find_groups(groups, data, self.column_number))
+        found = find_groups(groups, data, self.column_number) if self.groups is None else self.groups
+        return replace(data, groups=found)
 
     def _filled(self, seed: int) -> TrainingData:
         assert self.valid is not None
@@ -236,16 +254,26 @@ def hold_out(
     n: int, fraction: float, seed: int | list[int], weight: Weights = None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Numbers of the rows to train on and of those to validate on, shuffled; neither may be without any weight."""
+    n_valid = _n_held_out(n, fraction)
+    shuffled = np.random.default_rng(seed).permutation(n)
+    kept, held = shuffled[n_valid:], shuffled[:n_valid]
+    _check_weights(weight, kept, held)
+    return kept, held
+
+
+def _n_held_out(n: int, fraction: float) -> int:
+    """How many of ``n`` rows are held out."""
     n_valid = round(fraction * n)
     if not 0 < n_valid < n:
         raise ValueError(
             f"validation_fraction={fraction} of {n} sample(s) leaves {n_valid} to validate on and {n - n_valid} to train "
             "on, and at least 1 of each is needed; give more rows, or X_val"
         )
-    shuffled = np.random.default_rng(seed).permutation(n)
-    kept, held = shuffled[n_valid:], shuffled[:n_valid]
+    return n_valid
+
+
+def _check_weights(weight: Weights, kept: NDArray[np.intp], held: NDArray[np.intp]) -> None:
     if weight is not None and not (weight[kept].any() and weight[held].any()):
         raise ValueError(
             "sample_weight is zero for every row to train on, or for every row held out; weigh more rows, or give X_val"
         )
-    return kept, held

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lbarn import _core
 from lbarn._engine.bits import PackedBits, pack
 from lbarn._engine.codetree import Layout
-from lbarn._engine.rows import TrainingRows
+from lbarn._engine.rows import Group, TrainingRows
 
 __all__ = ["entropy_order", "is_permutation", "resolve_order", "scans"]
 
@@ -21,7 +21,13 @@ _MAX_ROWS = 10_000  # half of them to learn from, half to measure on
 
 
 def resolve_order(
-    order: str | Sequence[int] | NDArray[Any], rows: TrainingRows, layout: Layout, *, seed: int, n_jobs: int | None
+    order: str | Sequence[int] | NDArray[Any],
+    rows: TrainingRows,
+    layout: Layout,
+    groups: Sequence[Group] = (),
+    *,
+    seed: int,
+    n_jobs: int | None,
 ) -> NDArray[np.intp]:
     """The column at each position: ``order`` names a way to find it, or is it."""
     n_columns = layout.n_columns
@@ -29,7 +35,7 @@ def resolve_order(
         if order == "given":
             return np.arange(n_columns)
         if order == "random":
-            return np.random.default_rng([seed, 1]).permutation(n_columns)
+            return _random_order(n_columns, groups, np.random.default_rng([seed, 1]))
         bits, owner = _coarse_bits(rows, layout)
         found = entropy_order(bits, owner, decreasing=order == "entropy-decreasing", seed=seed, n_jobs=n_jobs)
         constant = np.setdiff1d(np.arange(n_columns), found)  # no entropy at all
@@ -41,6 +47,16 @@ def resolve_order(
             f"0..{n_columns - 1}"
         )
     return permutation.astype(np.intp)
+
+
+def _random_order(n_columns: int, groups: Sequence[Group], rng: np.random.Generator) -> NDArray[np.intp]:
+    """The columns of a group follow each other: they are one category, and are easier to predict together."""
+    if not groups:
+        return rng.permutation(n_columns)
+    grouped = {j for group in groups for j in group.columns}
+    units = [*(group.columns for group in groups), *((j,) for j in range(n_columns) if j not in grouped)]
+    shuffled = [rng.permutation(units[i]) for i in rng.permutation(len(units))]
+    return np.concatenate(shuffled).astype(np.intp)
 
 
 def is_permutation(order: NDArray[Any], n: int) -> bool:

@@ -342,7 +342,9 @@ def _order(parameters: NetworkParameters, data: TrainingData, checkpoint: Checkp
     known = checkpoint.load_order(data.layout.n_columns) if checkpoint and costly else None
     if known is not None:
         return known
-    order = resolve_order(parameters.order, data.train, data.layout, seed=data.seed, n_jobs=parameters.n_jobs)
+    order = resolve_order(
+        parameters.order, data.train, data.layout, data.groups, seed=data.seed, n_jobs=parameters.n_jobs
+    )
     if checkpoint and costly:
         checkpoint.save_order(order)
     return order

@@ -68,7 +68,8 @@ def fit(
         typer.Option(
             metavar="INT",
             parser=whole_number(2, 1000),
-            help="Fit so many networks with random orders of the columns, and mix them: better, and as many times as long.",
+            help="Mix so many orders of the columns, each the average of two networks (with --tune up to four): better, and takes as many "
+            "times as long.",
             show_default=False,
         ),
     ] = None,
@@ -108,6 +109,7 @@ def fit(
     lbarn fit big.npz --checkpoint run1 -o model.lbarn
     lbarn fit dataset:dna -o dna.lbarn
     lbarn fit train.csv --tune 5 -o model.lbarn
+    lbarn fit train.csv --tune 20 --ensemble 8 -o model.lbarn
     """
     _check_options(context, tune, effort, target, ensemble)
     kinds = _kinds(column or ())
@@ -146,7 +148,8 @@ def fit(
             }
         )
     else:
-        networks = "" if ensemble is None else f" in {ensemble} networks"
+        several = len(found.get("members", ())) > 1
+        networks = f" in {len(found['members'])} networks" if several else ""
         say(f"{out}: {found['columns']:,} columns, {_n_trees(found):,} trees{networks}")
         tell(quality.lines())
 
@@ -161,7 +164,7 @@ def _check_options(
         return source is not None and source.name == "COMMANDLINE"
 
     if ensemble is not None and given("order"):
-        raise ValueError("--ensemble takes random orders; leave --order out")
+        raise ValueError("--ensemble has orders of its own; leave --order out")
     if target is not None and context.params["order"] not in ("given", "random"):
         raise ValueError("--target puts a column last in the given order, or in a random one; leave --order out")
     if minutes is None:
@@ -170,7 +173,7 @@ def _check_options(
         return
     if not 0 < minutes < float("inf"):
         raise ValueError(f"--tune: the minutes must be a number above 0, not {minutes:g}")
-    names = ("checkpoint", "target", "ensemble", *(own.name for own in fields(NetworkParameters)))
+    names = ("checkpoint", "target", *(own.name for own in fields(NetworkParameters)))
     for name in names:
         if name not in _NOT_TUNED and given(name):
             raise ValueError(f"--tune and {option_name(name)} do not go together; leave one of them out")
@@ -234,10 +237,10 @@ def _fitted(
     minutes, effort = tuning
     if minutes is not None:
         own = {name: parameters[name] for name in (*_NOT_TUNED, "verbose")}
-        return tune(tables.rows, minutes=minutes, effort=effort, **rows, **own)
+        return tune(tables.rows, minutes=minutes, effort=effort, ensemble=ensemble, **rows, **own)
     if ensemble is not None:
         own = {field.name: parameters[field.name] for field in fields(LearnerParameters)}
-        model = LBARNEnsemble(n_orders=ensemble, orders="random" if orders is None else orders, **own)
+        model = LBARNEnsemble(n_orders=ensemble, orders="auto" if orders is None else orders, **own)
         return model.fit(tables.rows, checkpoint=checkpoint, **rows)
     if orders is not None:
         parameters = {**parameters, "order": orders[0]}

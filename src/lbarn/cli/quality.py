@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lbarn import LBARN, LBARNEnsemble
-from lbarn._network.mixture import Mixture
 from lbarn._network.network import Network
 from lbarn._training.data import GivenRows
 from lbarn.baselines import IndependentColumns
@@ -45,9 +44,7 @@ class Quality:
 def judged(model: LBARN | LBARNEnsemble, given: GivenRows, tables: TrainingTables) -> Quality:
     """By leaves that have not been renewed on the held-out rows."""
     chunks, weights = tables.held_out(model.codebook_, model, model.seed_)
-    members = model.members_ if isinstance(model, LBARNEnsemble) else [model]
-    networks = tuple(_before_refit(member) for member in members)
-    mixture = Mixture(networks, model.weights_ if isinstance(model, LBARNEnsemble) else np.ones(1))
+    network = None if isinstance(model, LBARNEnsemble) else _before_refit(model)
     divided = given.divided(model.validation_fraction, model.seed_)
     columns = IndependentColumns(n_jobs=model.n_jobs).fit_rows(replace(divided, valid=None)).distribution
     log_p, alone, inside, has_gaps = [], [], [], False
@@ -58,14 +55,17 @@ def judged(model: LBARN | LBARNEnsemble, given: GivenRows, tables: TrainingTable
             has_gaps = True
         inside.append(np.zeros(len(chunk)) + chunk.log_inside)
         alone.append(inside[-1] - surprise.sum(axis=1))
-        log_p.append(inside[-1] + (0.0 if has_gaps else mixture.log_likelihood(chunk.cells, model.n_jobs)))
+        if network is not None and not has_gaps:
+            log_p.append(inside[-1] + network.log_likelihood(chunk.cells, model.n_jobs))
 
     def mean(parts: list[Floats]) -> float:
         return float(np.average(np.concatenate(parts), weights=weights))
 
-    if has_gaps:  # as training saw them; a mixture is at least as good as its members are on average
-        curves = [member.run_.log_likelihood([len(own) for own in member.network_.trees]) for member in members]
-        nats = mean(inside) + float(np.mean([curve[1] for curve in curves if curve is not None]))
+    if isinstance(model, LBARNEnsemble):
+        nats = mean(inside) + model.valid_log_likelihood_
+    elif has_gaps:  # as training saw them
+        found = model.run_.log_likelihood([len(own) for own in model.network_.trees])
+        nats = mean(inside) + (found[1] if found is not None else np.nan)
     else:
         nats = mean(log_p)
     return Quality(sum(map(len, alone)), nats, mean(alone))
