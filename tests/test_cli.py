@@ -836,6 +836,15 @@ def test_what_is_not_a_model_and_what_does_not_fit_the_model_is_told(folder: Fol
     assert not folder["x.lbz"].exists()
 
 
+@pytest.mark.parametrize("name", ["x.csv", "x.CSV.gz", "x.parquet", "x.xlsx"])
+def test_a_result_that_is_no_table_is_not_called_like_one(folder: Folder, name: str) -> None:
+    why = "the result is not a table; name it like "
+    assert why + "model.lbarn" in refused("fit", folder["train.csv"], "-o", folder[name])
+    assert why + "report.html" in refused("report", folder.model, "--data", folder["train.csv"], "-o", folder[name])
+    assert why + "data.lbz" in refused("compress", folder.model, folder["train.csv"], "-o", folder[name])
+    assert not folder[name].exists()
+
+
 def test_a_result_never_replaces_what_is_read(folder: Folder) -> None:
     data, link = folder["train.csv"], folder["link.csv"]
     link.symlink_to(data)
