@@ -348,7 +348,7 @@ def test_strange_rows_come_with_reasons_in_words(folder: Path) -> None:
     assert "member is 0; expected 1" in done.stdout.decode()
     assert "retired is True; expected False" in done.stdout.decode()
     told = json.loads(run("anomalies", folder / "people.lbarn", "-", "-n", "1", "--json", stdin=text_of(rows)).stdout)
-    assert {told[0]["bits"][k]["column"] for k in range(2)} == {"member", "retired"}
+    assert {told[0]["values"][k]["column"] for k in range(2)} == {"member", "retired"}
 
 
 def test_inspect_shows_the_columns_and_one_of_them(folder: Path) -> None:
