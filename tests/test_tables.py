@@ -435,8 +435,8 @@ def test_the_same_bits_with_any_number_of_jobs_and_on_every_path(on_portable: An
             model.distribution.fingerprint(),
             model.compress(frame),
             model.score_samples(frame).tobytes(),
-            model.sample(50, random_state=0).astype(str).to_csv(),
-            model.impute(holes, random_state=0).astype(str).to_csv(),
+            repr(model.sample(50, random_state=0).to_dict("list")),
+            repr(model.impute(holes, random_state=0).to_dict("list")),
         ]
 
     once = answers(None)
