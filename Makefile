@@ -9,7 +9,7 @@ STUBGEN = mkdir -p build && $(RUN)/python -m nanobind.stubgen --quiet -m lbarn._
 
 .PHONY: wheel demo test test-oldest fuzz torture lint format stubs docs bench sanitize clean
 
-# A few minutes for environment and build, once; then about 15 seconds.
+# A few minutes for environment and build, once; then about 20 seconds.
 demo: $(VENV)/installed
 	$(RUN)/python -m lbarn.demo
 

@@ -162,7 +162,7 @@ def draw(model: LBARN, task: Task, path: Path, n: int = 10) -> None:
     from matplotlib import pyplot as plt
 
     usual = task.test[~task.strange]
-    found = explain(model, usual, n_rows=n, n_bits=1)
+    found = explain(model, usual, n_rows=n, n_values=1)
     rows = usual[[anomaly.row for anomaly in found]]
     side = int(np.sqrt(rows.shape[1]))
     surprise = model.surprise(rows).reshape(n, side, side)

@@ -161,8 +161,8 @@ def by_lbarn(task: Task, seed: int, jobs: int) -> Found:
         return Found(scores, None, seconds)
     shown = task.test[task.strange]
     columns = np.empty((len(shown), 3), int)
-    for anomaly in explain(model, shown, n_rows=len(shown), n_bits=3):
-        columns[anomaly.row] = [shown.columns.get_loc(bit.column) for bit in anomaly.bits]
+    for anomaly in explain(model, shown, n_rows=len(shown), n_values=3):
+        columns[anomaly.row] = [shown.columns.get_loc(bit.column) for bit in anomaly.values]
     return Found(scores, columns, seconds)
 
 

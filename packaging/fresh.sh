@@ -23,7 +23,8 @@ case $1 in
   source)
     apt-get -qq install -y --no-install-recommends python3-venv python3-dev g++ ca-certificates >/dev/null
     python3 -m venv env
-    cp -r "$here/.." source && rm -rf source/build source/.venv* source/dist
+    mkdir source
+    tar -C "$here/.." --exclude=./build --exclude='./.venv*' --exclude=./dist --exclude=./.git -c . | tar -C source -x
     env/bin/python -m pip install --quiet "./source[plots]"
     env/bin/python "$here/smoke.py" --compiler
     ;;

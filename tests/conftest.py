@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import runpy
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -24,6 +25,9 @@ settings.register_profile(
     "lbarn", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 settings.load_profile("lbarn")
+
+# A shell has its background jobs ignore Ctrl-C, and so would the programs that are started, and interrupted, here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import lbarn
 from lbarn import LBARN, LBARNOutlierDetector
 from lbarn._training.data import hold_out
-from lbarn.anomalies import Anomaly, SurprisingBit, explain
+from lbarn.anomalies import Anomaly, SurprisingValue, explain
 from lbarn.baselines import BernoulliMixture, IndependentBits
 from networks import quick, quick_ensemble, rows, still_rising
 
@@ -34,29 +34,29 @@ class TestExplain:
     def test_the_least_likely_rows_and_their_most_surprising_bits(self, order: str) -> None:
         model = quick(order=order).fit(X)
         scores, surprise = model.score_samples(TEST), model.surprise(TEST)
-        found = explain(model, TEST, n_rows=6, n_bits=3)
+        found = explain(model, TEST, n_rows=6, n_values=3)
         assert [anomaly.row for anomaly in found] == np.argsort(scores, kind="stable")[:6].tolist()
         for anomaly in found:
             assert anomaly.log_likelihood == scores[anomaly.row]
             nats = surprise[anomaly.row]
-            assert [bit.column for bit in anomaly.bits] == np.argsort(-nats, kind="stable")[:3].tolist()
-            for bit in anomaly.bits:
+            assert [bit.column for bit in anomaly.values] == np.argsort(-nats, kind="stable")[:3].tolist()
+            for bit in anomaly.values:
                 assert bit.value == TEST[anomaly.row, bit.column]
                 assert bit.surprise == nats[bit.column]
                 assert bit.probability == pytest.approx(np.exp(-bit.surprise))
                 assert bit.base_rate == pytest.approx((X[:, bit.column] == bit.value).mean(), abs=2 / len(X))
 
     def test_all_bits_add_up_to_the_log_likelihood(self) -> None:
-        for anomaly in explain(quick().fit(X), TEST, n_rows=5, n_bits=7):
-            assert -sum(bit.surprise for bit in anomaly.bits) == pytest.approx(anomaly.log_likelihood, abs=1e-6)
+        for anomaly in explain(quick().fit(X), TEST, n_rows=5, n_values=7):
+            assert -sum(bit.surprise for bit in anomaly.values) == pytest.approx(anomaly.log_likelihood, abs=1e-6)
 
     def test_one_flipped_bit_is_named(self) -> None:
         copies = np.repeat(np.random.default_rng(0).integers(0, 2, (300, 1)), 5, axis=1)
         model = quick(max_iter=60).fit(copies)
         copies[17, 4] ^= 1
-        (anomaly,) = explain(model, copies, n_rows=1, n_bits=1)
-        assert (anomaly.row, anomaly.bits[0].column, anomaly.bits[0].value) == (17, 4, copies[17, 4])
-        assert anomaly.bits[0].probability < 0.05
+        (anomaly,) = explain(model, copies, n_rows=1, n_values=1)
+        assert (anomaly.row, anomaly.values[0].column, anomaly.values[0].value) == (17, 4, copies[17, 4])
+        assert anomaly.values[0].probability < 0.05
 
     def test_columns_go_by_their_names(self) -> None:
         names = list("abcdefg")
@@ -64,7 +64,7 @@ class TestExplain:
         model = quick().fit(pd.DataFrame(X, columns=names))
         by_number = explain(quick().fit(X), TEST)
         for named, anomaly in zip(explain(model, frame), by_number, strict=True):
-            assert [names.index(bit.column) for bit in named.bits] == [bit.column for bit in anomaly.bits]
+            assert [names.index(bit.column) for bit in named.values] == [bit.column for bit in anomaly.values]
 
     @pytest.mark.parametrize("give", [sp.csr_matrix, lambda X: X.tolist(), lambda X: X.astype(bool)])
     def test_any_table_will_do(self, give: Any) -> None:
@@ -81,20 +81,30 @@ class TestExplain:
         assert explain(lbarn.load(tmp_path / "model"), TEST) == explain(model, TEST)
 
     def test_of_fewer_rows_and_columns_than_asked_for(self) -> None:
-        found = explain(quick().fit(X), TEST[:3], n_rows=10, n_bits=20)
-        assert [len(anomaly.bits) for anomaly in found] == [7, 7, 7]
+        found = explain(quick().fit(X), TEST[:3], n_rows=10, n_values=20)
+        assert [len(anomaly.values) for anomaly in found] == [7, 7, 7]
 
     def test_records_are_plain_and_fit_a_table(self) -> None:
-        (anomaly,) = explain(quick().fit(X), TEST, n_rows=1, n_bits=2)
+        (anomaly,) = explain(quick().fit(X), TEST, n_rows=1, n_values=2)
         assert isinstance(anomaly, Anomaly)
-        assert isinstance(anomaly.bits[0], SurprisingBit)
-        assert list(pd.DataFrame(anomaly.bits).columns) == list(SurprisingBit._fields)
+        assert isinstance(anomaly.values[0], SurprisingValue)
+        assert list(pd.DataFrame(anomaly.values).columns) == list(SurprisingValue._fields)
         json.dumps(anomaly)
 
-    @pytest.mark.parametrize("wrong", [{"n_rows": 0}, {"n_bits": 0}, {"n_rows": 2.5}])
+    @pytest.mark.parametrize("wrong", [{"n_rows": 0}, {"n_values": 0}, {"n_rows": 2.5}])
     def test_numbers_that_make_no_sense_are_refused(self, wrong: dict[str, Any]) -> None:
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be a whole number"):
             explain(quick().fit(X), TEST, **wrong)
+
+    def test_former_names_work_and_say_until_when(self) -> None:
+        until = "it will be removed in version 0.4, not before 2027-07-01"
+        with pytest.warns(FutureWarning, match=f"n_bits is deprecated: use n_values; {until}") as told:
+            (anomaly,) = explain(quick().fit(X), TEST, n_rows=1, n_bits=2)
+        assert told[0].filename == __file__
+        with pytest.warns(FutureWarning, match="Anomaly.bits is deprecated"):
+            assert anomaly.bits == anomaly.values
+        with pytest.warns(FutureWarning, match="SurprisingBit is deprecated"):
+            assert lbarn.anomalies.SurprisingBit is SurprisingValue
 
     def test_missing_bits_are_refused(self) -> None:
         holes = TEST.astype(float)

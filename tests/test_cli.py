@@ -675,16 +675,19 @@ def test_denoise_does_what_the_library_does(folder: Folder, model: LBARN) -> Non
 
 
 def test_anomalies_are_the_least_likely_rows_with_their_bits(folder: Folder, model: LBARN) -> None:
-    expected = explain(model, folder.test, n_rows=2, n_bits=3)
-    options = ("--n-rows", "2", "--n-bits", "3", *PLAINLY)
+    expected = explain(model, folder.test, n_rows=2, n_values=3)
+    options = ("--n-rows", "2", "--n-values", "3", *PLAINLY)
     told = json.loads(run("anomalies", folder.model, folder["test.csv"], *options, "--json").stdout)
     assert [(one["row"], one["log_likelihood"]) for one in told] == [(one.row, one.log_likelihood) for one in expected]
-    assert [bit["column"] for bit in told[0]["bits"]] == [bit.column for bit in expected[0].bits]
+    assert [bit["column"] for bit in told[0]["values"]] == [bit.column for bit in expected[0].values]
     text = run("anomalies", folder.plain, folder["plain-test.csv"], "-n", "1").stdout.decode().splitlines()
     assert text[0] == f"row {expected[0].row}  log-likelihood {expected[0].log_likelihood:.2f}"
-    first = expected[0].bits[0]
+    first = expected[0].values[0]
     assert text[1].startswith(f"    {NAMES.index(str(first.column))} = {first.value}  p = ")
     assert len(text) == 6
+    former = run("anomalies", folder.model, folder["test.csv"], "-n", "2", "--n-bits", "3", *PLAINLY, "--json")
+    assert json.loads(former.stdout) == told
+    assert b"--n-bits is deprecated: use --n-values; it will be removed in version 0.4, not before" in former.stderr
 
 
 def test_a_compressed_file_comes_back_byte_for_byte(folder: Folder) -> None:
@@ -836,6 +839,15 @@ def test_what_is_not_a_model_and_what_does_not_fit_the_model_is_told(folder: Fol
     )
     assert "not data that lbarn has compressed" in refused("decompress", folder.model, folder["test.csv"])
     assert not folder["x.lbz"].exists()
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.CSV.gz", "x.parquet", "x.xlsx"])
+def test_a_result_that_is_no_table_is_not_called_like_one(folder: Folder, name: str) -> None:
+    why = "the result is not a table; name it like "
+    assert why + "model.lbarn" in refused("fit", folder["train.csv"], "-o", folder[name])
+    assert why + "report.html" in refused("report", folder.model, "--data", folder["train.csv"], "-o", folder[name])
+    assert why + "data.lbz" in refused("compress", folder.model, folder["train.csv"], "-o", folder[name])
+    assert not folder[name].exists()
 
 
 def test_a_result_never_replaces_what_is_read(folder: Folder) -> None:

@@ -348,7 +348,7 @@ def test_strange_rows_come_with_reasons_in_words(folder: Path) -> None:
     assert "member is 0; expected 1" in done.stdout.decode()
     assert "retired is True; expected False" in done.stdout.decode()
     told = json.loads(run("anomalies", folder / "people.lbarn", "-", "-n", "1", "--json", stdin=text_of(rows)).stdout)
-    assert {told[0]["bits"][k]["column"] for k in range(2)} == {"member", "retired"}
+    assert {told[0]["values"][k]["column"] for k in range(2)} == {"member", "retired"}
 
 
 def test_inspect_shows_the_columns_and_one_of_them(folder: Path) -> None:
@@ -512,6 +512,26 @@ def test_words_for_missing_are_missing_among_numbers_and_levels_among_strings(tm
     assert (found["x"].kind, found["x"].share_missing) == ("ordered", pytest.approx(4 / 6))
     assert (found["y"].levels, found["y"].share_missing) == (("?", "a", "none"), pytest.approx(2 / 5))
     assert (found["z"].kind, found["z"].share_missing) == ("datetime", pytest.approx(1 / 3))
+
+
+def test_dates_are_read_however_they_are_written_if_that_is_clear(tmp_path: Path) -> None:
+    days = {"dots": "31.01.2024", "slashes": "2024/01/31", "t": "2024-01-31T23:59:00Z", "short": "31.01.2024 23:59"}
+    others = ["01.12.2023", "2023/12/01", "2023-12-01T00:00:00Z", "01.12.2023 00:00"]
+    text = ",".join([*days, "us", "no day", "x"]) + "\n"
+    text += lines(
+        *([day, other] for day, other in zip(days.values(), others)), ["01/02/2024"], ["31.02.2024"], ["5", "7", "6"]
+    )
+    found, said = fitted(text.encode(), tmp_path / "a.csv")
+    assert [column.kind for column in found.values()] == ["datetime"] * 4 + ["categorical"] * 2 + ["ordered"]
+    assert "column 0 ('dots') holds dates: '31.01.2024' is read, and written, as 2024-01-31" in said
+    assert "column 4 ('us') holds '01/02/2024'; it is read as strings: write dates as 2024-01-31" in said
+    (row,) = read_back(
+        run(
+            "sample", tmp_path / "a.lbarn", "-n", "1", "--given", "dots=31.01.2024", "--given", "t=2024-01-31T23:59"
+        ).stdout
+    )
+    assert (row["dots"], row["t"]) == ("2024-01-31", "2024-01-31 23:59:00")
+    assert run("score", tmp_path / "a.lbarn", tmp_path / "a.csv").returncode == 0
 
 
 def test_numbers_with_leading_zeros_are_names(tmp_path: Path) -> None:

@@ -117,12 +117,24 @@ def test_the_examples_in_docstrings_give_what_they_say(name: str) -> None:
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
+def without_code(page: Path) -> str:
+    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """Of the headings of a page, as the site and GitHub name them."""
+    headings = re.findall(r"^#+ +(.+?) *$", without_code(page), re.MULTILINE)
+    plain = [re.sub(r"[^\w\s-]", "", re.sub(r"\]\([^)]*\)", "]", heading)) for heading in headings]
+    return {re.sub(r"[-\s]+", "-", heading.strip().lower()) for heading in plain}
+
+
 @pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
-def test_relative_links_lead_to_files(page: Path) -> None:
-    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text)]
-    relative = [target for target in targets if target and not re.match(r"[a-z]+:", target)]
-    assert [target for target in relative if not (page.parent / target).exists()] == []
+def test_relative_links_lead_to_files_and_headings(page: Path) -> None:
+    links = [link.partition("#") for link in re.findall(r"\]\(([^)\s]+)\)", without_code(page))]
+    relative = [(page.parent / name if name else page, anchor) for name, _, anchor in links if ":" not in name]
+    assert [path for path, _ in relative if not path.exists()] == []
+    to_headings = [(path, anchor) for path, anchor in relative if anchor and path.suffix == ".md"]
+    assert [f"{path}#{anchor}" for path, anchor in to_headings if anchor not in anchors(path)] == []
 
 
 def test_the_index_names_every_page() -> None:

@@ -220,12 +220,12 @@ class TestStrange:
 def test_explain_names_the_share_of_training_rows_that_have_a_value() -> None:
     model = quick().fit(X)
     assert model.base_rates_ is not None
-    for anomaly in explain(model, TEST, n_rows=5, n_bits=D):
-        for bit in anomaly.bits:
+    for anomaly in explain(model, TEST, n_rows=5, n_values=D):
+        for bit in anomaly.values:
             share = (X[:, int(bit.column)] == bit.value).sum()
             assert bit.base_rate == pytest.approx((share + 0.5) / (len(X) + 1))
     model.base_rates_ = None  # as in files of version 0.1
-    assert {bit.base_rate for bit in explain(model, TEST, n_rows=1)[0].bits} == {None}
+    assert {bit.base_rate for bit in explain(model, TEST, n_rows=1)[0].values} == {None}
 
 
 def test_wide_tables_need_no_square_of_their_columns() -> None:

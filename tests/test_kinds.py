@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from lbarn import LBARN
@@ -76,9 +77,15 @@ def test_a_kind_is_detected(name: str) -> None:
     assert model.columns_.to_dicts()[0]["kind"] == kind
 
 
-@pytest.mark.parametrize(
-    "library", [pl.DataFrame, lambda table: pl.DataFrame(table).to_arrow()], ids=["polars", "arrow"]
-)
+def as_arrow(frame: pl.DataFrame) -> pa.Table:
+    """With the ordered type of an Enum, which older versions of polars do not give it."""
+    table = frame.to_arrow()
+    levels = pa.array(frame["enum"].dtype.categories)
+    enum = pa.DictionaryArray.from_arrays(frame["enum"].to_physical().to_arrow(), levels, ordered=True)
+    return table.set_column(0, "enum", enum)
+
+
+@pytest.mark.parametrize("library", [lambda frame: frame, as_arrow], ids=["polars", "arrow"])
 def test_types_of_other_libraries_are_detected(library: Any) -> None:
     frame = pl.DataFrame(
         {

@@ -75,6 +75,11 @@ def test_a_fitted_model_tells_what_it_is_how_good_and_how_to_go_on(model: LBARN)
     assert model._repr_html_() == model._repr_mimebundle_()["text/html"]
 
 
+def test_a_model_that_found_nothing_says_so() -> None:
+    noise = np.random.default_rng(0).integers(0, 5, (60, 3))
+    assert "no better than independent columns" in shown(LBARN(random_state=0, max_iter=2).fit(noise))
+
+
 def test_how_good_is_close_to_what_independent_columns_leave(model: LBARN) -> None:
     fresh = TABLE.sample(frac=1.0, random_state=1)
     gain = model.score(fresh) - IndependentColumns().fit(TABLE).score(fresh)

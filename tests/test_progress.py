@@ -114,8 +114,9 @@ def test_callbacks_are_told_of_the_end_of_a_fit_that_fails(monkeypatch: pytest.M
 
 def test_a_bar_for_what_takes_long_appears_late_and_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     window = io.StringIO()
+    monkeypatch.setattr(window, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stderr", window)
-    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
     with bar("thinking", 10_000, patience=0.0) as done:
         done(5000)

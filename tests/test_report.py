@@ -168,8 +168,8 @@ class TestPage:
         assert f"any {TEST.size:,} {every.expected:,.0f} {every.observed:,.0f}" in text
 
     def test_base_rates_stand_beside_strange_values(self, model: LBARN, pages: dict[str, Path]) -> None:
-        (strange,) = explain(model, TEST, n_rows=1, n_bits=1)
-        bit = strange.bits[0]
+        (strange,) = explain(model, TEST, n_rows=1, n_values=1)
+        bit = strange.values[0]
         assert bit.base_rate is not None
         column = int(bit.column)
         text = re.sub(r"\s+", " ", Page(pages["images"]).text)

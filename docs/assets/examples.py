@@ -2,8 +2,9 @@
 
 A page's ``python`` blocks run in order, in one namespace. A ``text`` block right after one is what it prints; a block that prints
 must have one. In a ``console`` block the lines that begin with ``$ `` are run by the shell, and the others are their output. As
-in doctest, ``...`` stands for anything and white space counts as one space. Nothing is downloaded: Adult, which one page takes from
-OpenML, is read from tables/ in the folder LBARN_DATA, or else in ../shared/data beside the project.
+in doctest, ``...`` stands for anything and white space counts as one space. Nothing is downloaded: the tables that stories of the gallery take from
+OpenML and UCI are read from tables/ in the folder LBARN_DATA, or else in ../shared/data beside the project, NAME-train.csv.gz and NAME-test.csv.gz, which
+are the splits on which generators of tables are compared.
 """
 
 from __future__ import annotations
@@ -22,8 +23,15 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+import numpy as np
+
 LIKE_DOCTEST = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 TABLES = Path(os.environ.get("LBARN_DATA", Path(__file__).resolve().parents[3] / "shared" / "data")) / "tables"
+UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/"
+FILES = {
+    f"{UCI}00381/PRSA_data_2010.1.1-2014.12.31.csv": "beijing",
+    f"{UCI}00468/online_shoppers_intention.csv": "shoppers",
+}
 
 _BLOCK = re.compile(
     r"^```(?P<language>python|console)\n(?P<source>.*?)^```\n(?:\n*```text\n(?P<output>.*?)^```\n)?",
@@ -53,8 +61,7 @@ class Example:
 
     def run(self, namespace: dict[str, Any]) -> str:
         """What it prints; tracebacks name the page's lines."""
-        stored = mock.patch("sklearn.datasets.fetch_openml", stored_adult)
-        with stored, contextlib.redirect_stdout(io.StringIO()) as printed:
+        with downloads(), contextlib.redirect_stdout(io.StringIO()) as printed:
             exec(compile("\n" * self.line + self.source, str(self.page), "exec"), namespace)
         return printed.getvalue()
 
@@ -90,16 +97,46 @@ def examples(page: Path) -> Iterator[Example]:
 
 def lacking(page: Path) -> Path | None:
     """The folder that a page needs and that is absent, if so: it stands for what a reader downloads."""
-    return TABLES if "fetch_openml" in page.read_text(encoding="utf-8") and not TABLES.is_dir() else None
+    text = page.read_text(encoding="utf-8")
+    return TABLES if ("fetch_openml" in text or UCI in text) and not TABLES.is_dir() else None
 
 
-def stored_adult(*_: Any, **__: Any) -> SimpleNamespace:
-    """What ``fetch_openml("adult", version=2)`` gives a reader, from files: the test rows come first there."""
+@contextlib.contextmanager
+def downloads() -> Iterator[None]:
+    """Inside it, ``fetch_openml`` and ``pandas.read_csv`` give what a reader would download, from files."""
+    if not TABLES.is_dir():  # nor does a page run that needs them
+        yield
+        return
     import pandas as pd
 
-    parts = [pd.read_csv(TABLES / f"adult-{part}.csv.gz", na_values="?") for part in ("test", "train")]
-    people = pd.concat(parts, ignore_index=True).rename(columns={"income": "class"})
-    return SimpleNamespace(frame=people.astype(dict.fromkeys(people.select_dtypes(exclude="number"), "category")))
+    read_csv = pd.read_csv
+
+    def parts(name: str, *order: str, **options: Any) -> Any:
+        return pd.concat([read_csv(TABLES / f"{name}-{part}.csv.gz", **options) for part in order], ignore_index=True)
+
+    def as_published(name: str) -> Any:
+        """In the order before the shuffle, with this seed, after which training and test rows were cut."""
+        rows = parts(name, "train", "test")
+        places = np.arange(len(rows))
+        np.random.RandomState(1234).shuffle(places)
+        return rows.iloc[np.argsort(places)].reset_index(drop=True)
+
+    def adult() -> Any:
+        """The test rows come first."""
+        people = parts("adult", "test", "train", na_values="?").rename(columns={"income": "class"})
+        return people.astype(dict.fromkeys(people.select_dtypes(exclude="number"), "category"))
+
+    def credit() -> Any:
+        return as_published("default").set_axis([*(f"x{k}" for k in range(1, 24)), "y"], axis=1)
+
+    def fetch_openml(name: str | None = None, *, data_id: int | None = None, **_: Any) -> SimpleNamespace:
+        return SimpleNamespace(frame={"adult": adult, 42477: credit}[name or data_id]())
+
+    def read(path: Any, **options: Any) -> Any:
+        return as_published(FILES[path]) if isinstance(path, str) and path in FILES else read_csv(path, **options)
+
+    with mock.patch("sklearn.datasets.fetch_openml", fetch_openml), mock.patch.object(pd, "read_csv", read):
+        yield
 
 
 def disagreements(page: Path, namespace: dict[str, Any]) -> Iterator[str]:

@@ -13,11 +13,19 @@ from lbarn._models.wording import Expectation, in_words, percent
 from lbarn._tables.coded import CodedTable
 from lbarn._tables.codes import GridCode
 from lbarn._tables.table import read_like
+from lbarn.errors import warn_deprecated
 
-__all__ = ["Anomaly", "LBARNOutlierDetector", "SurprisingBit", "explain"]
+__all__ = ["Anomaly", "LBARNOutlierDetector", "SurprisingValue", "explain"]
 
 
-class SurprisingBit(NamedTuple):
+def __getattr__(name: str) -> Any:
+    if name == "SurprisingBit":
+        warn_deprecated("lbarn.anomalies.SurprisingBit", "lbarn.anomalies.SurprisingValue")
+        return SurprisingValue
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class SurprisingValue(NamedTuple):
     """A value of a row, and what the model thought of it given the columns before it in the order."""
 
     column: str | int  # its name, or its number if neither the table nor the model has names
@@ -39,14 +47,22 @@ class Anomaly(NamedTuple):
 
     row: int
     log_likelihood: float
-    bits: list[SurprisingBit]
+    values: list[SurprisingValue]
+
+    @property
+    def bits(self) -> list[SurprisingValue]:
+        """Deprecated: ``values``."""
+        warn_deprecated("Anomaly.bits", "Anomaly.values")
+        return self.values
 
 
-def explain(model: Density, X: Any, *, n_rows: int = 10, n_bits: int = 5) -> list[Anomaly]:
-    """The ``n_rows`` least likely rows of ``X``, least likely first, each with its ``n_bits`` most surprising values.
+def explain(model: Density, X: Any, *, n_rows: int = 10, n_values: int = 5, n_bits: int | None = None) -> list[Anomaly]:
+    """The ``n_rows`` least likely rows of ``X``, least likely first, each with its ``n_values`` most surprising values.
 
     In a table that is not of bits alone, columns differ in how surprising their values always are: with thousands of possible values,
     each is unlikely. There the values come first whose surprise is most in ``excess`` of what is typical.
+
+    ``n_bits`` is the former name of ``n_values``.
 
     Examples
     --------
@@ -55,10 +71,13 @@ def explain(model: Density, X: Any, *, n_rows: int = 10, n_bits: int = 5) -> lis
     >>> X = np.repeat(np.random.default_rng(0).integers(0, 2, (300, 1)), 3, axis=1)
     >>> X[7] = [0, 1, 0]
     >>> model = LBARN(max_leaf_nodes=2, learning_rate=0.2, random_state=0).fit(X[10:])
-    >>> [(strange.row, strange.bits[0].column, strange.bits[0].value) for strange in explain(model, X, n_rows=1)]
+    >>> [(strange.row, strange.values[0].column, strange.values[0].value) for strange in explain(model, X, n_rows=1)]
     [(7, 1, 1)]
     """
-    check_counts(n_rows=n_rows, n_bits=n_bits)
+    if n_bits is not None:
+        warn_deprecated("n_bits", "n_values")
+        n_values = n_bits
+    check_counts(n_rows=n_rows, n_values=n_values)
     distribution, book = model.distribution, model.codebook_
     table = read_like(X, model.table_format_, model.n_features_in_, binarize=model.binarize, optional=book.left_out)
     scores = np.concatenate(
@@ -73,8 +92,8 @@ def explain(model: Density, X: Any, *, n_rows: int = 10, n_bits: int = 5) -> lis
     strange = (_Bits if book.is_binary else _Values)(model, chosen, [names[j] for j in book.taken])
     anomalies = []
     for i, row in enumerate(rows):
-        most = np.argsort(-strange.excess[i], kind="stable")[:n_bits]
-        found = [strange.bit(i, j) for j in most.tolist()]
+        most = np.argsort(-strange.excess[i], kind="stable")[:n_values]
+        found = [strange.value(i, j) for j in most.tolist()]
         anomalies.append(Anomaly(int(row), float(scores[row]), found))
     return anomalies
 
@@ -92,13 +111,13 @@ class _Bits:
         self.excess = self.surprise
         self._base_rates = model.base_rates_
 
-    def bit(self, i: int, j: int) -> SurprisingBit:
+    def value(self, i: int, j: int) -> SurprisingValue:
         value, nats = int(self.cells[i, j]), float(self.surprise[i, j])
         rate = None if self._base_rates is None else float(self._base_rates[j])
         share = rate if rate is None or value else 1 - rate
         p = float(np.exp(-nats))
         expected = f"{value if p >= 0.5 else 1 - value} ({percent(max(p, 1 - p))})"
-        return SurprisingBit(self.names[j], value, nats, p, share, expected, nats)
+        return SurprisingValue(self.names[j], value, nats, p, share, expected, nats)
 
 
 class _Values(_Bits):
@@ -122,10 +141,10 @@ class _Values(_Bits):
         ]
         self.excess = self.surprise - np.stack(typical, axis=1)
 
-    def bit(self, i: int, j: int) -> SurprisingBit:
+    def value(self, i: int, j: int) -> SurprisingValue:
         code, nats = self._codes[j], float(self.surprise[i, j])
         density = code.measure == "density"
-        return SurprisingBit(
+        return SurprisingValue(
             self.names[j],
             self._values[j][i],
             nats,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 __all__ = [
     "CheckpointError",
     "CompressedDataError",
@@ -48,3 +50,13 @@ class NotBinaryError(LBARNError):
 
     def __reduce__(self) -> tuple[type[NotBinaryError], tuple[object, ...]]:
         return type(self), (self.column, self.value, self.row)
+
+
+def deprecation(old: str, new: str, *, version: str = "0.4", date: str = "2027-07-01") -> str:
+    """What is said of a name that has another one by now: until when the old one works."""
+    return f"{old} is deprecated: use {new}; it will be removed in version {version}, not before {date}"
+
+
+def warn_deprecated(old: str, new: str) -> None:
+    """Tell it to whoever called the caller."""
+    warnings.warn(deprecation(old, new), FutureWarning, stacklevel=3)

@@ -341,7 +341,7 @@ def _describe(model: Any, rows: Rows) -> Found:
 
 
 def _explain(model: Any, rows: Rows) -> Found:
-    found = anomalies.explain(model, rows.test, n_rows=4, n_bits=3)
+    found = anomalies.explain(model, rows.test, n_rows=4, n_values=3)
     yield "rows", [[row, score, [bit[:4] for bit in bits]] for row, score, bits in found]
 
 

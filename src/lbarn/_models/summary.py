@@ -35,6 +35,8 @@ def model_html(model: Density, explained: float | None) -> str:
             f"<p>On held-out rows it is {explained:.2f} nats per row ahead of independent columns: a typical new row is "
             f"{times} times as likely as it would be if no column depended on another.</p>"
         )
+    elif explained is not None:
+        parts.append("<p>On held-out rows it is no better than independent columns.</p>")
     is_open = " open" if len(columns) <= _OPEN else ""
     parts.append(f"<details{is_open}><summary>Columns</summary>{columns.to_html()}</details>")
     label = repr(columns[-1].name)

@@ -117,6 +117,8 @@ class CSVSource:
                 found.append(detected(own, self.delimiter))
                 if (mixed := found[-1].mixed) is not None:
                     self._tell_mixed(j, mixed)
+                if (date := found[-1].date) is not None:
+                    self._tell_date(j, *date)
             else:
                 found.append(Detected(_joined(own), as_digits=0 < n_whole[k] == n_digits[k]))
         return found
@@ -138,6 +140,13 @@ class CSVSource:
                 f"{self._name}: {self._label(j)} holds {error.cell[:40]!r} in {self.row(n_rows + error.row)}, which is not a "
                 "number"
             ) from None
+
+    def _tell_date(self, j: int, cell: str, plain: str | None) -> None:
+        if plain is None:
+            what = f"holds {cell!r}; it is read as strings: write dates as 2024-01-31 or 31.01.2024, so that day and month are clear"
+        else:
+            what = f"holds dates: {cell!r} is read, and written, as {plain}"
+        self.notes.append(f"{self._name}: {self._label(j)} {what}")
 
     def _tell_mixed(self, j: int, mixed: Mixed) -> None:
         first = f"{mixed.cell[:40]!r} in {self.row(mixed.row)}"

@@ -101,7 +101,7 @@ def _read(label: str, column: Column, kind: str | None) -> tuple[Column, Column,
         if times is not None:
             return times, times, "datetime"
         if kind in ("binary", "continuous", "datetime"):
-            word = {"binary": "0 and 1", "continuous": "numbers", "datetime": "dates"}[kind]
+            word = {"binary": "0 and 1", "continuous": "numbers", "datetime": "dates such as 2024-01-31"}[kind]
             row = int(np.flatnonzero(bad)[0]) if bad.any() else int(np.flatnonzero(there)[0])
             raise ValueError(
                 f"columns: {label} cannot be {kind!r}: it holds {column.values[row].as_py()!r}, not {word}"

@@ -26,7 +26,14 @@ MISSING = ("", "?", "na", "n/a", "#n/a", "<na>", "nan", "null", "none")
 _MISSING_STRINGS = ("", "NA")  # where strings are expected
 _WORDS = {"true": "1", "false": "0"}
 _LEADING_ZERO = r"^[+-]?0\d"
-_DATE = r"^\d{4}-\d\d-\d\d([ t]\d\d:\d\d(:\d\d(\.\d+)?)?)?$"
+_DATE = r"^\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d+)?)?$"
+_UNCLEAR_DATE = r"^\d{1,2}/\d{1,2}/\d{2,4}\b"
+_OTHER_DATES = (  # how else they may be written, and what that is
+    (r"^\s*(\d\d)\.(\d\d)\.(\d{4})\b", r"\3-\2-\1"),
+    (r"^\s*(\d{4})/(\d\d)/(\d\d)\b", r"\1-\2-\3"),
+    (r"^(\d{4}-\d\d-\d\d)[Tt](.*?)[Zz]?$", r"\1 \2"),
+    (r"^(\d{4}-\d\d-\d\d \d\d:\d\d)$", r"\1:00"),
+)
 
 # numbers with separators of thousands, or with a decimal comma
 _GROUPED_BY_COMMAS = r"^[+-]?\d{1,3}(,\d{3})+(\.\d+)?$"
@@ -60,13 +67,15 @@ class Mixed:
 class Detected:
     """A whole column: booleans, which stand for 0 and 1 if they are ``digits``, numbers or strings.
 
-    ``as_digits`` are floats among which whole numbers are written as 22, not as 22.0.
+    ``as_digits`` are floats among which whole numbers are written as 22, not as 22.0. ``date`` is the first date and how it is
+    written here, if it was written otherwise; None instead of that if day and month cannot be told apart: then it is a string.
     """
 
     values: pa.Array
     digits: bool = False
     mixed: Mixed | None = None
     as_digits: bool = False
+    date: tuple[str, str | None] | None = None
 
 
 def as_strings(cells: pa.Array) -> pa.Array:
@@ -75,8 +84,11 @@ def as_strings(cells: pa.Array) -> pa.Array:
 
 
 def as_times(cells: pa.Array) -> pa.Array:
-    """Cells of dates, as strings."""
-    return pc.if_else(pc.is_in(_words(cells), pa.array(MISSING)), None, cells)
+    """Cells of dates, as strings like 2024-01-31 or 2024-01-31 12:00:00."""
+    cells = pc.if_else(pc.is_in(_words(cells), pa.array(MISSING)), None, cells)
+    for pattern, plain in _OTHER_DATES:
+        cells = pc.replace_substring_regex(cells, pattern=pattern, replacement=plain)
+    return cells
 
 
 def as_numbers(cells: pa.Array, delimiter: str) -> pa.Array:
@@ -126,10 +138,15 @@ def detected(pieces: Sequence[pa.Array], delimiter: str) -> Detected:
         return Detected(pa.nulls(len(cells), pa.float64()))
     if _all(pc.is_in(words, pa.array([*_WORDS, None], pa.string()))):
         return Detected(pc.equal(words, "true"))
+    times = as_times(cells)
+    if _are_dates(times):
+        first = pc.index(pc.is_valid(times), True).as_py()
+        date = (cells[first].as_py(), times[first].as_py())
+        return Detected(times, date=None if date[0] == date[1] else date)
+    if _all(pc.match_substring_regex(words, _UNCLEAR_DATE)):
+        return Detected(as_strings(cells), date=(words.drop_null()[0].as_py(), None))
     if _any(pc.match_substring_regex(words, _LEADING_ZERO)):  # 007 is the name of something
         return Detected(as_strings(cells))
-    if _all(pc.match_substring_regex(words, _DATE)):
-        return Detected(as_times(cells))
     try:
         numbers = _numbers(words, cells, delimiter)
         n_whole, n_digits = wholes(cells, numbers, delimiter)
@@ -162,6 +179,16 @@ def _whole(piece: pa.Array) -> pa.Array:
 
 def _as_written(piece: pa.Array) -> pa.Array:
     return piece if piece.type == pa.string() else _whole(piece).cast(pa.string())
+
+
+def _are_dates(times: pa.Array) -> bool:
+    if not _all(pc.match_substring_regex(times, _DATE)):
+        return False
+    try:
+        times.cast(pa.timestamp("us"))
+    except pa.ArrowInvalid:  # no such day
+        return False
+    return True
 
 
 def _words(cells: pa.Array) -> pa.Array:

@@ -40,7 +40,7 @@ def averaged(runs: Sequence[TrainingRun], n_trees: Sequence[NDArray[np.intp]]) -
         first.seed,
         first.n_valid,
         first.pooling,
-        stretch=(stretch[0], stretch[1], stretch[2]),
+        stretch=tuple(stretch),
         search_results=first.search_results,
     )
 

@@ -38,7 +38,7 @@ def compress(
     lbarn decompress model.lbarn test.lbz -o same.csv
     """
     check_input(model, data)
-    check_output(out, model, data)
+    check_output(out, model, data, like="data.lbz")
     if out is None and (as_json or sys.stdout.isatty()):
         raise ValueError("compressed data does not go to a terminal, nor beside --json: name a file by -o")
     from lbarn._tables.writing import write_atomically

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lbarn._models.density import Density
 from lbarn._tables.codes import BinaryCode, CategoricalCode, ColumnCode, ContinuousCode, GridCode
 from lbarn._tables.table import some
+from lbarn._tables.texts import as_times
 
 __all__ = ["conditions", "rows_as_conditions"]
 
@@ -118,13 +119,14 @@ def _level_or_set(levels: Sequence[str], label: str | int, text: str) -> Any:
 def _value(code: ColumnCode, label: str | int, text: str) -> Any:
     """A number, or the text of a point in time."""
     if code.plain.sort == "time":
+        times = as_times(pa.array([text])).fill_null(text)
         try:
-            pa.array([text]).cast(code.plain.type)
+            times.cast(code.plain.type)
         except pa.ArrowInvalid:
             raise ValueError(
                 f"--given: {text!r} is no {_time(code)}; column {label!r} is {code.told_range()}"
             ) from None
-        return text
+        return times[0].as_py()
     word = _WORDS.get(text.strip().lower(), text)
     for kind in (int, float):
         try:

@@ -114,7 +114,7 @@ def fit(
     _check_options(context, tune, effort, target, ensemble)
     kinds = _kinds(column or ())
     check_input(data, valid, weights)
-    check_output(out, data, valid, weights)
+    check_output(out, data, valid, weights, like="model.lbarn")
     from lbarn import inspection
     from lbarn.cli.quality import judged
     from lbarn.cli.trainingdata import TrainingTables

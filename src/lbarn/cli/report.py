@@ -35,7 +35,7 @@ def report(
     lbarn report mnist.lbarn --data test.npy --shape 28x28 --title MNIST -o mnist.html
     """
     check_input(model, data)
-    check_output(out, model, data)
+    check_output(out, model, data, like="report.html")
     image_shape = None if shape is None else _image_shape(shape)
     from lbarn.cli.data import about, open_input, open_model, row_bar
     from lbarn.report.page import write_report

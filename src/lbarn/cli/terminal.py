@@ -115,8 +115,14 @@ def check_input(*names: str | None) -> None:
             raise PermissionError(f"{name}: cannot be read (Permission denied)")
 
 
-def check_output(name: str | None, *inputs: str | None, is_table: bool = False) -> None:
-    """Refuse a place where nothing can be written, or that is read from, before any work is done."""
+_TABLES = (".csv", ".tsv", ".txt", ".parquet", ".npy", ".npz", ".libsvm", ".svm", ".xlsx", ".xls", ".ods")
+
+
+def check_output(name: str | None, *inputs: str | None, is_table: bool = False, like: str = "") -> None:
+    """Refuse a place where nothing can be written, or that is read from, before any work is done.
+
+    ``like`` is the usual name of a result that is no table, and must not be called like one.
+    """
     if name is None:
         return
     path = Path(name)
@@ -136,6 +142,8 @@ def check_output(name: str | None, *inputs: str | None, is_table: bool = False) 
         for source in inputs:
             if source is not None and _is_at(source, place):
                 raise ValueError(f"{name}: the result would replace what is read ({source}); name another file by -o")
+    if like and path.name.lower().removesuffix(".gz").endswith(_TABLES):
+        raise ValueError(f"{name}: the result is not a table; name it like {like}")
     if is_table:
         from lbarn._tables.files import ending_of
 
