@@ -92,13 +92,12 @@ def _sdv(name: str, **parameters: Any) -> Generator:
         torch.manual_seed(seed)
         np.random.seed(seed)  # noqa: NPY002  SDV draws from it
         train = _plain(train)
-        metadata = Metadata.detect_from_dataframe(train, infer_sdtypes=False)
-        for column in train:
-            kind = "numerical" if pd.api.types.is_numeric_dtype(train[column]) else "categorical"
-            metadata.update_column(column_name=column, sdtype=kind)
+        kinds = {c: "numerical" if pd.api.types.is_numeric_dtype(train[c]) else "categorical" for c in train}
+        columns = {c: {"sdtype": kind} for c, kind in kinds.items()}
+        metadata = Metadata.load_from_dict({"tables": {"table": {"columns": columns}}})
         model = getattr(single_table, name)(metadata, **parameters)
-        model.fit(train)
-        return _typed(model.sample(num_rows=len(train)), train), None
+        model.fit({"table": train})
+        return _typed(model.sample(num_rows=len(train))["table"], train), None
 
     return make
 
