@@ -130,17 +130,16 @@ def main() -> None:
         for part in MODELS if name in NUMBERS else ("mass",):
             for key in MODELS[part]:
                 for seed in range(options.splits if name in OWN_SPLIT else 1):
-                    own = sets.setdefault(name, {}).setdefault(part, {}).setdefault(key, {})
-                    if key not in options.models or str(seed) in own or not installed(key):
+                    done = sets.get(name, {}).get(part, {}).get(key, {})
+                    if key not in options.models or str(seed) in done or not installed(key):
                         continue
                     how = How(seed, options.jobs, 60 * options.minutes, options.smoke)
-                    own[str(seed)] = (
-                        cell(name, part, key, how)
-                        if options.smoke
-                        else in_a_process(cell, (name, part, key, how), how.seconds / 60)
-                    )
-                    own[str(seed)] |= stamp()
-                    print(name, part, key, seed, own[str(seed)], file=sys.stderr, flush=True)
+                    job = name, part, key, how
+                    found = cell(*job) if options.smoke else in_a_process(cell, job, options.minutes)
+                    found |= stamp()
+                    print(name, part, key, seed, found, file=sys.stderr, flush=True)
+                    sets = measured_before("densities", options) or sets  # another run may have added to them
+                    sets.setdefault(name, {}).setdefault(part, {}).setdefault(key, {})[str(seed)] = found
                     sets = {name: sets[name] for name in SETS if name in sets}
                     publish({"sets": sets}, report(sets), options, "densities")
 

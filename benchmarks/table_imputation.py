@@ -232,14 +232,16 @@ def main() -> None:
     sets = measured_before("table_imputation", options)
     for setting in options.settings:
         for name in options.only:
-            own = sets.setdefault(name, {"cells": {}})["cells"].setdefault(setting, {})
             for method in options.methods:
-                if method in own or find_spec(METHODS[method][1]) is None:
+                done = sets.get(name, {"cells": {}})["cells"].get(setting, {})
+                if method in done or find_spec(METHODS[method][1]) is None:
                     continue
                 job = (name, setting, method, options)
-                own[method] = cell(*job) if options.smoke else in_a_process(cell, job, options.minutes)
-                own[method] |= stamp()
-                print(name, setting, method, own[method], file=sys.stderr, flush=True)
+                found = cell(*job) if options.smoke else in_a_process(cell, job, options.minutes)
+                found |= stamp()
+                print(name, setting, method, found, file=sys.stderr, flush=True)
+                sets = measured_before("table_imputation", options) or sets  # another run may have added to them
+                sets.setdefault(name, {"cells": {}})["cells"].setdefault(setting, {})[method] = found
                 sets = {name: sets[name] for name in SETS if name in sets}
                 publish({"sets": sets}, report(sets), options, "table_imputation", "imputation")
     publish(

@@ -239,18 +239,16 @@ def main() -> None:
         options.only, options.seeds = ["wine"], 1
     sets = measured_before("tables", options)
     for name in options.only:
-        found = sets.setdefault(name, {"models": {}})
         for key in options.models:
-            own = found["models"].setdefault(key, {})
             for seed in range(options.seeds):
-                if str(seed) in own:
+                if str(seed) in sets.get(name, {"models": {}})["models"].get(key, {}):
                     continue
-                arguments_ = (name, key, seed, options.jobs, rows)
-                own[str(seed)] = (
-                    in_a_process(cell, arguments_, options.minutes) if not options.smoke else cell(*arguments_)
-                )
-                own[str(seed)] |= stamp()
-                print(name, key, seed, own[str(seed)], file=sys.stderr, flush=True)
+                job = name, key, seed, options.jobs, rows
+                found = cell(*job) if options.smoke else in_a_process(cell, job, options.minutes)
+                found |= stamp()
+                print(name, key, seed, found, file=sys.stderr, flush=True)
+                sets = measured_before("tables", options) or sets  # another run may have added to them
+                sets.setdefault(name, {"models": {}})["models"].setdefault(key, {})[str(seed)] = found
                 sets = {name: sets[name] for name in TARGETS if name in sets}
                 text = "\n".join(of_measure(sets, *measure) for measure in MEASURES)
                 publish({"sets": sets}, text, options, "tables")
