@@ -196,11 +196,10 @@ def _summary(cells: dict[Any, Any], methods: list[str]) -> str:
         best = [min(own[method][key] for method in methods) for own in having]
         wins = [sum(own[method][key] <= LEVEL * least for own, least in zip(having, best)) for method in methods]
         lines.append([title, *(f"{text} ({n})" for text, n in zip(shown, wins)), str(len(having))])
-    covers = [_mean(cells, method, "coverage") for method in methods]
-    lines.append(["90% intervals cover", *("" if np.isnan(v) else f"{v:.1%}" for v in covers), str(len(cells))])
-    lines.append(
-        ["CPU seconds", *(f"{_mean(cells, method, 'cpu_seconds'):.1f}" for method in methods), str(len(cells))]
-    )
+    for key, title, form in (("coverage", "90% intervals cover", ".1%"), ("cpu_seconds", "CPU seconds", ".1f")):
+        having = {place: own for place, own in cells.items() if any(key in own[method] for method in methods)}
+        means = [_mean(having, method, key) for method in methods]
+        lines.append([title, *("" if np.isnan(v) else format(v, form) for v in means), str(len(having))])
     return table(["mean (cells in which it is best or level)", *methods, "cells"], lines)
 
 
