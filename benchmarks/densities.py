@@ -4,7 +4,7 @@
 
 Tables of all kinds of columns: mean log of the mass of a test row on the grids that ``columns_`` tells.
 
-    LBARN, LBARNEnsemble  no parameters set
+    LBARN, LBARNEnsemble  no parameters set; those of tables.py, seconds to sample included, if it has been run
     independent           every column on its own, in the same cells
     mixture               K products of columns, in the same cells, by EM; K and the pseudocounts are chosen on held-out rows
     TabularARGN           mostlyai-engine, columns in the order given and rare values kept, which is what likelihood wants. Its log_prob is of a
@@ -30,6 +30,7 @@ into docs/densities.md.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from importlib.util import find_spec
 from typing import Any
@@ -40,7 +41,7 @@ from sklearn.datasets import load_breast_cancer, load_wine
 
 from cells import Stopwatch, in_a_process
 from density_models import MODELS, NEEDS, ArgnScores, How
-from pages import DATA, arguments, measured_before, publish, stamp, table
+from pages import DATA, arguments, measured_before, publish, results_file, stamp, table
 
 TABLES = ("adult", "default", "shoppers", "magic", "beijing")
 OWN_SPLIT: dict[str, Any] = {"wine": load_wine, "breast cancer": load_breast_cancer}
@@ -64,6 +65,19 @@ def read(name: str, seed: int) -> tuple[Frame, Frame]:
         sys.exit(f"{folder} is absent; set LBARN_DATA to the folder that holds tables/{name}-train.csv.gz")
     train, test = (pd.read_csv(folder / f"{name}-{part}.csv.gz") for part in ("train", "test"))
     return train, test
+
+
+def fits_of_tables(sets: dict[str, Any]) -> None:
+    """tables.py fits the same models to the same rows with the same seed: what it found is taken from there."""
+    file = results_file("tables")
+    for name, own in json.loads(file.read_text())["sets"].items() if file.exists() else ():
+        for key in MODELS["mass"]:
+            found = own["models"].get(key, {}).get("0", {})
+            if "nats" in found:
+                kept = {
+                    k: found[k] for k in ("nats", "seconds", "cpu_seconds", "command", "commit", "load") if k in found
+                }
+                sets.setdefault(name, {}).setdefault("mass", {}).setdefault(key, {})["0"] = kept
 
 
 def installed(key: str) -> bool:
@@ -126,6 +140,8 @@ def main() -> None:
     if options.smoke:
         options.only, options.splits = ["wine"], 1
     sets = measured_before("densities", options)
+    if sets:
+        fits_of_tables(sets)
     for name in options.only:
         for part in MODELS if name in NUMBERS else ("mass",):
             for key in MODELS[part]:
@@ -138,10 +154,12 @@ def main() -> None:
                     found = cell(*job) if options.smoke else in_a_process(cell, job, options.minutes)
                     found |= stamp()
                     print(name, part, key, seed, found, file=sys.stderr, flush=True)
-                    sets = measured_before("densities", options) or sets  # another run may have added to them
+                    if before := measured_before("densities", options):  # another run may have added to them
+                        fits_of_tables(sets := before)
                     sets.setdefault(name, {}).setdefault(part, {}).setdefault(key, {})[str(seed)] = found
                     sets = {name: sets[name] for name in SETS if name in sets}
                     publish({"sets": sets}, report(sets), options, "densities")
+    publish({"sets": sets}, report(sets), options, "densities")  # also if nothing was left to measure
 
 
 if __name__ == "__main__":
