@@ -31,6 +31,7 @@ import pytest
         ("bench_synthesis.py", "training rows"),
         ("bench_table_training.py", "cells against weight 0"),
         ("irrelevant.py", "test, copy 3"),
+        ("mixture_start.py", "mixture as the start"),
         ("newton.py", "gradient"),
         ("bench_scale.py", "CPU microseconds per row"),
         ("bench_slopes.py", "slope of training"),

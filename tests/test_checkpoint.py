@@ -174,6 +174,7 @@ OTHER: dict[str, Any] = {
     "pooling": 30.0,
     "order": list(range(8))[::-1],
     "init": "linear",
+    "init_rate": 0.3,
     "boosting": "gradient",
     "splits": "exact",
     "split_bits": 5,

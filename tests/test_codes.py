@@ -150,6 +150,21 @@ def test_masses_on_a_grid_sum_to_one(name: str, max_cells: int) -> None:
         assert np.exp(inside[cells == cell]).sum() == pytest.approx(1, abs=1e-9)
 
 
+@pytest.mark.parametrize("name", ["bits", "bits with holes"])
+def test_masses_of_numbers_that_were_0_and_1_sum_to_one(name: str) -> None:
+    code = code_of(COLUMNS[name])
+    assert code.kind == "binary"
+    numbers = np.arange(-3000, 3001)
+    cells, inside = code.encode(column(numbers))
+    np.testing.assert_array_equal(cells, (numbers > 0) + int(code.missing))
+    assert (leaf_mass(code)[cells] @ np.exp(inside)) == pytest.approx(1 - leaf_mass(code)[0] * code.missing, abs=1e-9)
+    assert inside[numbers == 1] > np.log(0.98)
+    assert inside[numbers == 2] < np.log(0.02)
+    near, far = code.encode(column([0.4, 0.6, 1e300, -1e300]))
+    assert near.tolist() == [int(code.missing) + own for own in (0, 1, 1, 0)]
+    assert np.isfinite(far).all()
+
+
 def test_masses_of_levels_sum_to_one() -> None:
     for name in ("strings", "rare strings", "strings with holes", "one string"):
         code = code_of(COLUMNS[name], max_cells=4)
@@ -298,7 +313,7 @@ def test_a_level_that_an_ordered_column_does_not_have_is_outside() -> None:
         ("heaped numbers", pd.to_datetime(["2020-01-01"]), "holds dates; it was numbers"),
         ("hours", [3, 4], "holds numbers; it was timestamp"),
         ("hours", ["what", "when"], "cannot be read as timestamp"),
-        ("bits", [0, 2], "holds 2"),
+        ("booleans", [0, 2], "holds 2"),
         ("bits", ["yes"], "holds 'yes'"),
         ("real numbers", [np.inf], "holds inf"),
     ],

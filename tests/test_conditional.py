@@ -144,6 +144,16 @@ def test_a_linear_start_is_of_stumps_up_to_their_best_on_validation():
     assert c.valid_curve.max() > stumps.valid_curve.max()
 
 
+def test_a_linear_start_may_have_a_rate_of_its_own():
+    how = Boosting(max_leaf_nodes=8, learning_rate=0.05, max_iter=300, init="linear", init_rate=0.1)
+    stumps = train(replace(how, init="half", max_leaf_nodes=2, learning_rate=0.1))
+    c = train(how)
+    assert c.n_start > 5
+    assert_same_bits([c.head(c.n_start).trees.values], [stumps.trees.head(c.n_start).values])
+    renewed = c.refit(TRAIN, how)
+    assert_same_bits([renewed.trees.values], [c.trees.values])
+
+
 @pytest.mark.parametrize("init", ["prior", "linear"])
 def test_a_start_leaves_rounds_for_trees_where_there_are_few(init):
     c = train(Boosting(max_leaf_nodes=8, learning_rate=0.1, max_iter=40, init=init))

@@ -91,6 +91,7 @@ def test_every_parameter_reaches_the_members() -> None:
         "selection": "common",
         "pooling": 30.0,
         "init": "linear",
+        "init_rate": 0.3,
         "boosting": "gradient",
         "splits": "exact",
         "split_bits": 3,

@@ -10,15 +10,23 @@ import pytest
 import lbarn
 from lbarn import LBARN
 from lbarn._engine.bits import pack
-from lbarn._engine.trees import KNEES, LOG_ODDS_UNIT, NO_LIMIT, NO_STRETCH, Trees
-from lbarn._training.stretch import _likeliest, _stretched
+from lbarn._engine.trees import KNEES, LOG_ODDS_UNIT, NO_LIMIT, NO_STRETCH, Stretch, Trees
+from lbarn._training.stretch import _likeliest
 
 SIZES = (np.arange(513) + 0.5) / 16
 
 
-def constant(log_odds: float, stretch: tuple[int, int, int], limit: int = NO_LIMIT) -> Trees:
+def constant(log_odds: float, stretch: Stretch, limit: int = NO_LIMIT) -> Trees:
     trees = Trees.constant(log_odds)
     return Trees(trees.splits, trees.gains, trees.values, trees.offsets, limit, stretch=stretch)
+
+
+def stretched(size: np.ndarray, stretch: Stretch) -> np.ndarray:
+    """By definition: the slope between two knees is their stretch."""
+    slopes = np.array([8, *stretch]) / 8
+    knees = np.array([0.0, *KNEES, np.inf])
+    parts = np.clip(size[:, None], knees[:-1], knees[1:]) - knees[:-1]
+    return (parts * slopes).sum(axis=1)
 
 
 def rules(n: int, seed: int = 0) -> np.ndarray:
@@ -28,25 +36,26 @@ def rules(n: int, seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("log_odds", [0.0, 2.9, 3.1, 4.6, 5.0, 7.5, 20.0])
+@pytest.mark.parametrize("log_odds", [0.0, 2.9, 3.1, 4.0, 5.5, 6.5, 7.5, 20.0])
 def test_log_odds_are_stretched_beyond_the_knees_alike_by_columns_and_by_rows(log_odds: float, sign: int) -> None:
-    trees = constant(sign * log_odds, (10, 16, 9))
+    how = 10, 16, 9, 32, 8, 11
+    trees = constant(sign * log_odds, how)
     rows = pack(np.zeros((70, 1)))
     for index in (np.arange(70, dtype=np.int32), np.arange(3, dtype=np.int32)):
         found = trees.log_odds_at(rows.rows, index) * LOG_ODDS_UNIT
-        np.testing.assert_allclose(found, sign * _stretched(np.array([log_odds]), [10, 16, 9])[0], atol=1e-5)
+        np.testing.assert_allclose(found, sign * stretched(np.array([log_odds]), how)[0], atol=1e-5)
     np.testing.assert_array_equal(trees.log_odds(rows.columns, 70)[:70], trees.log_odds_at(rows.rows, index)[0])
 
 
 def test_the_limit_comes_first_and_sums_do_not_overflow() -> None:
     rows, one = pack(np.zeros((1, 1))).rows, np.zeros(1, np.int32)
-    limited = constant(100.0, (16, 16, 16), limit=5 << 20)
-    assert limited.log_odds_at(rows, one)[0] * LOG_ODDS_UNIT == pytest.approx(3 + 2 * 1.6 + 2 * 0.4, abs=1e-5)
-    assert constant(2040.0, (16, 16, 16)).log_odds_at(rows, one)[0] == 2**31 - 1
+    limited = constant(100.0, (16,) * 6, limit=11 << 19)
+    assert limited.log_odds_at(rows, one)[0] * LOG_ODDS_UNIT == pytest.approx(3 + 2 * 2.5, abs=1e-5)
+    assert constant(2040.0, (32,) * 6).log_odds_at(rows, one)[0] == 2**31 - 1
 
 
-@pytest.mark.parametrize("stretch", [(7, 8, 8), (8, 8, 17)])
-def test_the_core_refuses_other_stretches(stretch: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("stretch", [(7, 8, 8, 8, 8, 8), (8, 8, 8, 8, 8, 33)])
+def test_the_core_refuses_other_stretches(stretch: Stretch) -> None:
     with pytest.raises(ValueError, match="stretch of the log-odds is out of range"):
         constant(1.0, stretch).core  # noqa: B018
 
@@ -60,10 +69,19 @@ def test_nothing_is_stretched_without_rows_or_without_need() -> None:
 
 def test_too_little_certainty_is_found() -> None:
     everyone = np.where(SIZES < 8, 100_000.0, 0.0)
-    wrong = everyone / (1 + np.exp(_stretched(SIZES, [12, 12, 12])))
-    found = _likeliest(everyone, wrong)
-    assert all(10 <= own <= 12 for own in found[:2])
-    assert found[2] >= 8
+    for truth in ((12,) * 6, (8, 8, 24, 8, 8, 8)):
+        wrong = everyone / (1 + np.exp(stretched(SIZES, truth)))
+        found = np.array(_likeliest(everyone, wrong))
+        assert (np.abs(found[:4] - truth[:4]) <= 2).all()
+
+
+def test_beyond_the_last_exception_one_more_is_reckoned_with() -> None:
+    """However many rows agree, they are expected to have had one exception: no more, and no less."""
+    everyone = np.zeros_like(SIZES)
+    everyone[(SIZES > 5) & (SIZES < 8)] = 2_000.0
+    found = _likeliest(everyone, np.zeros_like(SIZES))
+    expected = (everyone / (1 + np.exp(stretched(SIZES, found)))).sum()
+    assert 0.8 < expected < 1.2 < (everyone / (1 + np.exp(SIZES))).sum()
 
 
 def test_few_rows_that_agree_are_no_evidence() -> None:

@@ -16,6 +16,7 @@ from scipy.stats import chisquare
 
 from lbarn import LBARN, LBARNEnsemble
 from lbarn._tables.codes import CategoricalCode, ContinuousCode, GridCode
+from lbarn._tables.codes.numeric import tail_mass
 
 FEW = {"max_iter": 6, "max_leaf_nodes": 4, "learning_rate": 0.3, "random_state": 0}
 pytestmark = [
@@ -47,7 +48,9 @@ def values_of(model: LBARN, j: int) -> tuple[list[Any], list[float]]:
     if isinstance(code, CategoricalCode):
         return [*code.levels, "never seen", *gap], [1.0] * (len(code.levels) + 1 + len(gap))
     if not isinstance(code, GridCode):
-        return [0, 1, *gap], [1.0] * (2 + len(gap))
+        beyond = [-1, 2] if code.plain.sort == "number" else []
+        first = np.exp(-tail_mass(np.ones(len(beyond)), 1.0)).tolist()
+        return [0, 1, *beyond, *gap], [1.0, 1.0, *first, *[1.0] * len(gap)]
     if code.plain.sort == "string":
         values = [*(code.plain.categories or ()), "never seen"]
         return [*values, *gap], [1.0] * (len(values) + len(gap))
@@ -184,15 +187,16 @@ class Enumerated:
     """All rows of a model whose values it has seen, with their probabilities given that all is there and was seen."""
 
     def __init__(self, model: LBARN, frame: pd.DataFrame) -> None:
-        table, _ = all_rows(model, frame)
+        table, stands_for = all_rows(model, frame)
         book = model.codebook_
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             cells = np.concatenate([chunk.cells for chunk in model._ready(table).chunks()])
         drawn = np.all([code.tree.drawn[cells[:, j]] for j, code in enumerate(book.codes)], axis=0)
-        self.table = table[drawn].reset_index(drop=True)
-        self.there = self.table.notna()
-        self.p = np.exp(model.score_samples(self.table))
+        self.exact = table[drawn].reset_index(drop=True)
+        self.there = self.exact.notna()
+        self.p = np.exp(model.score_samples(self.exact)) * stands_for[drawn]
+        self.table = self.exact.assign(bit=self.exact["bit"].clip(0, 1))  # numbers beyond are in these cells
 
     def given(self, row: pd.Series, *, gaps_are_values: bool = False) -> Any:
         """P of every row together with what is there in ``row``; what is not is there in some way."""
@@ -201,7 +205,7 @@ class Enumerated:
             if pd.isna(value):
                 match &= ~self.there[name].to_numpy() if gaps_are_values else self.there[name].to_numpy()
             else:
-                match &= (self.table[name] == value).to_numpy()
+                match &= (self.exact[name] == value).to_numpy()
         return np.where(match, self.p, 0.0)
 
 

@@ -16,7 +16,7 @@ from lbarn import LBARN
 from lbarn._engine.bits import pack
 from lbarn._engine.codetree import Layout
 from lbarn._engine.conditional import Boosting, Conditional
-from lbarn._engine.rows import TrainingData, TrainingRows
+from lbarn._engine.rows import TrainingRows
 from lbarn._models import tuning
 from lbarn._training.selection import select
 from networks import assert_same_network, rows, still_rising
@@ -53,8 +53,8 @@ def test_the_parameters_are_those_of_the_best_trial(tuned: LBARN) -> None:
     best = max(last, key=lambda trial: trial["valid_log_likelihood"])
     for name in tuning.GRID:
         assert getattr(tuned, name) == best[name]
-    extra = 200 if tuned.init == "linear" else 0
-    assert tuned.learning_rate * (tuned.max_iter - extra) == pytest.approx(best["learning_rate"] * 200)
+    assert tuned.learning_rate * tuned.max_iter == pytest.approx(best["learning_rate"] * 400)
+    assert tuned.n_iter_no_change == pytest.approx(2.5 / tuned.learning_rate, abs=1)
     names = (*tuning.GRID, "n_dimensions")
     assert len({tuple(trial[name] for name in names) for trial in tuned.trials_}) == len(tuned.trials_) > 5
 
@@ -69,6 +69,35 @@ def test_with_more_time_it_goes_on_with_more_columns() -> None:
 def test_it_is_better_than_the_settings_of_the_paper(tuned: LBARN) -> None:
     default = LBARN.paper(max_iter=200, learning_rate=0.1, refit=True, random_state=0).fit(X, X_val=VALID)
     assert tuned.score(TEST) > default.score(TEST)
+
+
+def test_on_validation_rows_it_is_no_worse_than_the_defaults(tuned: LBARN) -> None:
+    default = LBARN(random_state=0).fit(X, X_val=VALID)
+    valid = TrainingRows(pack(VALID))
+    own, plain = (
+        tuning.cross_validated(model.run_.conditionals, model.run_.layout, valid, model.max_iter)["individual"]
+        for model in (tuned, default)
+    )
+    assert own >= plain
+
+
+def test_if_nothing_is_better_it_gives_the_network_of_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "_LONGER", 1e-4)  # the network that it chooses has hardly begun to learn
+    model = lbarn.tune(X, VALID, **BRIEF)
+    assert_same_network(model, LBARN(random_state=0).fit(X, X_val=VALID))
+    assert len(model.trials_) > 5
+    assert_same_network(model, LBARN(**model.get_params()).fit(X, X_val=VALID))
+
+
+def test_the_search_begins_at_the_defaults(tuned: LBARN) -> None:
+    wide = rows(300, 40)
+    default = LBARN(random_state=0).fit(wide)
+    first = lbarn.tune(wide, **BRIEF).trials_[0]
+    assert first["max_leaf_nodes"] == default.max_leaf_nodes_
+    assert tuned.trials_[0]["max_leaf_nodes"] is None  # few columns: as many leaves as go with the rows
+    assert {trial["max_leaf_nodes"] for trial in tuned.trials_[1:3]} <= {None, 4, 8}
+    for name in tuning.GRID.keys() - {"max_leaf_nodes"}:
+        assert first[name] == getattr(default, name)
 
 
 def test_no_trial_begins_and_no_round_is_added_when_the_time_is_up() -> None:
@@ -142,20 +171,6 @@ def test_trials_are_shown_in_a_table(capfd: pytest.CaptureFixture[str]) -> None:
     shown = capfd.readouterr().err
     assert "selection" in shown
     assert f"{model.trials_[-1]['valid_log_likelihood']:.3f}" in shown
-
-
-def test_a_start_is_judged_on_rows_that_did_not_say_how_long_it_is() -> None:
-    valid = TrainingRows(pack(VALID))
-    data = TrainingData(Layout.binary(X.shape[1]), TrainingRows(pack(X)), valid, 0)
-    trials = tuning._Trials(Boosting(), data, float("inf"), None, lambda trials: None)
-    assert [(part.valid is valid, judging is valid) for part, judging, _ in trials._judgements({"init": "half"})] == [
-        (True, True)
-    ]
-    halves = trials._judgements({"init": "linear"})
-    assert sum(share for _, _, share in halves) == 1
-    for part, judging, _ in halves:
-        rows_of_both = np.concatenate([part.valid.bits.unpack(), judging.bits.unpack()])
-        assert sorted(map(tuple, rows_of_both)) == sorted(map(tuple, VALID))
 
 
 def test_a_selection_is_judged_on_rows_that_it_has_not_seen() -> None:

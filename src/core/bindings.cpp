@@ -173,7 +173,7 @@ struct BoundTrees {
 
   BoundTrees(Array2<uint16_t> splits, Array1<float> gains, Array1<int32_t> values, Array1<int64_t> offsets,
              int32_t limit, std::optional<Array1<uint16_t>> closers = std::nullopt, int32_t closed = 0,
-             std::array<uint8_t, kKnees> stretch = {kAsTheyAre, kAsTheyAre, kAsTheyAre})
+             const std::array<uint8_t, kKnees>& stretch = Stretch().eighths)
       : splits(std::move(splits)),
         gains(std::move(gains)),
         values(std::move(values)),
@@ -192,8 +192,7 @@ struct BoundTrees {
             this->closers ? this->closers->data() : nullptr,
             this->closers ? this->closers->shape(0) : 0,
             closed,
-            {}};
-    std::copy(stretch.begin(), stretch.end(), view.stretch.eighths);
+            Stretch(stretch)};
     n_features = check_trees(view, n_splits);
   }
   explicit BoundTrees(Trees&& trees)
@@ -426,6 +425,15 @@ New1<int64_t> log_likelihoods_of(const Array1<int32_t>& log_odds, const Array1<u
   require(target.shape(0) * 64 >= log_odds.shape(0), "target: too few bits");
   std::vector<int64_t> result(log_odds.shape(0));
   log_likelihoods(log_odds.data(), target.data(), result.size(), result.data());
+  return give(std::move(result));
+}
+
+New1<int32_t> stretched(const Array1<int32_t>& sizes, const std::array<uint8_t, kKnees>& eighths) {
+  const Stretch stretch(eighths);
+  require(stretch.sound(), "the stretch of the log-odds is out of range");
+  std::vector<int32_t> result(sizes.shape(0));
+  std::transform(sizes.data(), sizes.data() + result.size(), result.begin(),
+                 [&](int32_t u) { return static_cast<int32_t>(stretch.of(u)); });
   return give(std::move(result));
 }
 
@@ -728,7 +736,7 @@ NB_MODULE(_core, m) {
                     std::optional<Array1<uint16_t>>, int32_t, std::array<uint8_t, kKnees>>(),
            "splits"_a.noconvert(), "gains"_a.noconvert(), "values"_a.noconvert(), "offsets"_a.noconvert(),
            "limit"_a = kNoLimit, "closers"_a.noconvert().none() = nb::none(), "closed"_a = 0,
-           "stretch"_a = std::array<uint8_t, kKnees>{kAsTheyAre, kAsTheyAre, kAsTheyAre})
+           "stretch"_a = Stretch().eighths)
       .def_prop_ro("limit", [](const BoundTrees& trees) { return trees.view.limit; })
       .def_ro("n_features", &BoundTrees::n_features)
       .def_prop_ro(
@@ -808,6 +816,7 @@ NB_MODULE(_core, m) {
   m.def("log_likelihoods_of_cells", &log_likelihoods_of_cells, "trees"_a, "counts"_a, "low"_a, "cut"_a, "high"_a,
         "cells"_a, "rows"_a, "index"_a);
   m.def("log_likelihoods", &log_likelihoods_of, "log_odds"_a, "target"_a);
+  m.def("stretched", &stretched, "sizes"_a, "stretch"_a);
   m.def("probabilities", &probabilities_of, "log_odds"_a);
   m.def("follow", &followed, "network"_a, "cells"_a, "likelihood"_a, "how"_a, "numbers"_a);
   m.def("histogram", &histogram_of, "rows"_a, "index"_a, "digits"_a, "n_columns"_a = nb::none());

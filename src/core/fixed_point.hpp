@@ -6,14 +6,14 @@
 
 namespace lbarn {
 
-constexpr double kLogOddsUnit = 1.0 / (1 << 20);                // leaf values and log-odds, int32
-constexpr int32_t kMaxLeaf = 8 << 20;                           // a leaf is clipped to +-8 after shrinkage
-constexpr int64_t kMaxLogOdds = INT32_MAX;                      // bound on the sum over trees of max |leaf|
-constexpr int32_t kNoLimit = INT32_MAX;                         // of the log-odds that probabilities are made of
-constexpr int kKnees = 3;                                       // beyond each of which log-odds may be stretched
-constexpr int32_t kKnee[kKnees] = {3 << 20, 4823450, 6501171};  // 3, 4.6 and 6.2: 1 in 21, 100 and 500
-constexpr int32_t kAsTheyAre = 8;                               // a stretch, in eighths
-constexpr int32_t kMostStretch = 16;
+constexpr double kLogOddsUnit = 1.0 / (1 << 20);  // leaf values and log-odds, int32
+constexpr int32_t kMaxLeaf = 8 << 20;             // a leaf is clipped to +-8 after shrinkage
+constexpr int64_t kMaxLogOdds = INT32_MAX;        // bound on the sum over trees of max |leaf|
+constexpr int32_t kNoLimit = INT32_MAX;           // of the log-odds that probabilities are made of
+constexpr int kKnees = 6;                         // 3, 4, ... 8: 1 in 21 to 1 in 3,000
+constexpr int kFirstKnee = 3;                     // beyond each of which log-odds may be stretched
+constexpr int32_t kAsTheyAre = 8;                 // a stretch, in eighths
+constexpr int32_t kMostStretch = 32;
 constexpr double kUnit = 1.0 / (1 << 30);  // g, h, probabilities: int32, and log-likelihoods: int64
 constexpr double kPerUnit = 1 << 30;
 constexpr int64_t kUnitsPerLogOdds = 1 << 10;  // 2^-20 in units of 2^-30

@@ -12,8 +12,7 @@ size_t check_trees(const TreesView& trees, size_t n_splits) {
           "the numbers of splits do not add up");
   require(trees.limit > 0, "the limit of the log-odds is not positive");
   require(trees.closed > -kNoLimit, "the log-odds of the closed conditional are too large");
-  for (const uint8_t own : trees.stretch.eighths)
-    require(own >= kAsTheyAre && own <= kMostStretch, "the stretch of the log-odds is out of range");
+  require(trees.stretch.sound(), "the stretch of the log-odds is out of range");
   size_t n_features = 0;
   for (size_t i = 0; i < trees.n_closers; ++i) n_features = std::max(n_features, size_t{trees.closers[i]} + 1);
   int64_t largest_sum = 0;

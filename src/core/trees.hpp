@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -31,10 +32,27 @@ struct Tree {
 
 // How much further from 0 log-odds are taken to be beyond each knee, in eighths.
 struct Stretch {
-  uint8_t eighths[kKnees] = {kAsTheyAre, kAsTheyAre, kAsTheyAre};
+  std::array<uint8_t, kKnees> eighths;
+
+  Stretch() { eighths.fill(kAsTheyAre); }
+  explicit Stretch(const std::array<uint8_t, kKnees>& eighths) : eighths(eighths) {}
 
   bool none() const {
-    return std::all_of(eighths, eighths + kKnees, [](uint8_t own) { return own == kAsTheyAre; });
+    return std::all_of(eighths.begin(), eighths.end(), [](uint8_t own) { return own == kAsTheyAre; });
+  }
+  bool sound() const {
+    return std::all_of(eighths.begin(), eighths.end(),
+                       [](uint8_t own) { return own >= kAsTheyAre && own <= kMostStretch; });
+  }
+  // Of a size of log-odds.
+  int64_t of(int64_t u) const {
+    int64_t more = 0;
+    for (int i = 0; i < kKnees; ++i) {
+      const int64_t knee = int64_t{kFirstKnee + i} << 20, next = i + 1 < kKnees ? knee + (1 << 20) : kMaxLogOdds;
+      if (u <= knee) break;
+      more += (std::min(u, next) - knee) * (eighths[i] - kAsTheyAre);
+    }
+    return std::min(u + more / 8, kMaxLogOdds);
   }
 };
 
@@ -57,13 +75,7 @@ struct TreesView {
 
 // What a sum over the trees stands for: no further from 0 than the limit, then stretched.
 inline int32_t certain(int32_t sum, const TreesView& trees) {
-  const int64_t u = std::min(std::abs(int64_t{sum}), int64_t{trees.limit});
-  int64_t more = 0;
-  for (int i = 0; i < kKnees && u > kKnee[i]; ++i) {
-    const int64_t end = i + 1 < kKnees ? std::min(u, int64_t{kKnee[i + 1]}) : u;
-    more += (end - kKnee[i]) * (trees.stretch.eighths[i] - kAsTheyAre);
-  }
-  const auto v = static_cast<int32_t>(std::min(u + more / 8, kMaxLogOdds));
+  const auto v = static_cast<int32_t>(trees.stretch.of(std::min(std::abs(int64_t{sum}), int64_t{trees.limit})));
   return sum < 0 ? -v : v;
 }
 

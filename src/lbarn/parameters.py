@@ -150,11 +150,17 @@ class LearnerParameters(Parameters):
     init: str = param(
         "half",
         "Where every conditional starts: at 1/2, at its base rate, or at a logistic regression on the columns before it, "
-        "boosted from stumps at ten times the learning rate until validation stalls, for 200 rounds at most. They count "
-        "among ``max_iter``.",
+        "boosted from stumps until validation stalls, for 200 rounds at most. They count among ``max_iter``.",
         "half",
         "prior",
         "linear",
+    )
+    init_rate: float | None = param(
+        0.1,
+        "Shrinkage of a linear start; None is ten times the learning rate, but 1 at most. Large steps learn noise if rows are few.",
+        Range(float, 0, 1, "right"),
+        None,
+        paper=None,
     )
     boosting: str = param(
         "newton", "Objective of the splits: LogitBoost's, or the gradient alone.", "newton", "gradient"

@@ -34,6 +34,7 @@ class Boosting:
     learning_rate: float = 0.02
     max_iter: int = 1000
     init: str = "half"
+    init_rate: float | None = None  # of a linear start; without one it is that of all starts
     boosting: str = "newton"
     splits: str = "fast"
     split_bits: int = 6
@@ -69,11 +70,14 @@ class Boosting:
 
     @property
     def start_rate(self) -> float:
+        if self.init == "linear" and self.init_rate is not None:
+            return float(self.init_rate)
         return min(1.0, _START_SPEED * self.learning_rate)
 
     def for_core(self) -> _core.BoostingParameters:
-        """The same in the core, which has the same names for all but ``init``."""
-        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "init"}
+        """The same in the core, which has the same names for all but those of the start."""
+        of_start = "init", "init_rate"
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in of_start}
         values |= {"boosting": _core.BoostingKind[self.boosting], "splits": _core.SplitKind[self.splits]}
         parameters = _core.BoostingParameters()
         for name, value in values.items():

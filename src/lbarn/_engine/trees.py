@@ -27,12 +27,12 @@ __all__ = [
 
 LOG_ODDS_UNIT = 2.0**-20  # leaf values and log-odds
 NO_LIMIT = 2**31 - 1  # no log-odds are larger
-KNEES = 3.0, 4.6, 6.2  # beyond which log-odds may be stretched
-AS_THEY_ARE, MOST_STRETCH = 8, 16  # a stretch, in eighths
+KNEES = 3, 4, 5, 6, 7, 8  # beyond which log-odds may be stretched
+AS_THEY_ARE, MOST_STRETCH = 8, 32  # a stretch, in eighths
 UNIT = 2.0**-30  # probabilities and log-likelihoods
 
-Stretch = tuple[int, int, int]  # of log-odds beyond each of the knees
-NO_STRETCH: Stretch = AS_THEY_ARE, AS_THEY_ARE, AS_THEY_ARE
+Stretch = tuple[int, ...]  # of log-odds beyond each of the knees
+NO_STRETCH: Stretch = (AS_THEY_ARE,) * len(KNEES)
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,10 @@ class Trees:
     def closed_by(self, closers: NDArray[np.uint16], log_odds: float) -> Trees:
         """The same trees, which do not count for a row that has a 1 at one of these positions."""
         return replace(self, closers=closers, closed=round(log_odds / LOG_ODDS_UNIT))
+
+    def stretched(self, stretch: Stretch) -> Trees:
+        """With other certainty, unless they say the same of every row: that is known from this column's rows alone."""
+        return replace(self, stretch=stretch) if len(self.splits) else self
 
     @cached_property
     def core(self) -> _core.Trees:

@@ -6,6 +6,7 @@ is left of the time goes into the network itself, with as low a learning rate as
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ from lbarn._training.auto import LEAF_GRID, in_sequence
 from lbarn._training.counts import kinds_of_ones
 from lbarn._training.curves import curves, is_rising, padded, with_peers
 from lbarn._training.data import GivenRows
-from lbarn._training.run import boosting, train_network
+from lbarn._training.run import settle, train_network
 from lbarn._training.selection import select
 from lbarn.parameters import takes
 
@@ -44,11 +45,9 @@ Trial = dict[str, Any]
 GRID: dict[str, tuple[Any, ...]] = {
     "max_leaf_nodes": LEAF_GRID,
     "split_bits": (2, 3, 4, 6),
-    "max_features": (0.25, 0.5, 1.0),
-    "init": ("half", "linear"),
-    "l2_regularization": (0.0, 0.1, 1.0, 3.0),
+    "max_features": (0.125, 0.25, 0.5, 1.0),
+    "l1_regularization": (0.25, 0.5, 1.0, 2.0),
 }
-START: Setting = {name: LBARN().get_params()[name] for name in GRID} | {"max_leaf_nodes": 16}
 # Along the grids. More leaves often want more noise beside them, so some steps go along two at once.
 STEPS: tuple[dict[str, int], ...] = (
     *({name: step} for name in GRID for step in (1, -1)),
@@ -58,8 +57,7 @@ STEPS: tuple[dict[str, int], ...] = (
 )
 RATES = (0.1, 0.2, 0.5, 1.0)
 ROUNDS = 200  # of a trial
-MOST_ROUNDS = 1000  # of the network
-START_ROUNDS = 200  # added where there is a linear start
+MOST_ROUNDS = 2000  # of the network
 SELECTIONS = ("individual", "common", "linearized")
 
 _FOLDS = 5
@@ -69,6 +67,10 @@ _FIRST_DIMENSIONS = 8  # to see how long a trial takes
 _MORE_DIMENSIONS = 4  # times as many as before
 _REFIT = 1.3  # how much longer a fit takes with it
 _SAFETY = 0.75
+_LONGER = 2.0  # how much further than a trial the network may go if its columns stop when they are done
+_PATIENCE = 2.5  # of such a column, in rounds times learning rate: as much as with the defaults
+_DEFAULT_ROUNDS = 3 * ROUNDS  # that a column takes with the defaults, mostly
+_SHARE_OF_DEFAULTS = 0.2  # of the time, at most
 _SHOWN = 15  # trials, the last ones and the best: a taller table does not fit into a terminal
 _TINY = np.finfo(float).tiny
 _REPEATS = 50  # of settings already tried, after which there is nothing left to try
@@ -89,7 +91,9 @@ def tune(
     verbose: int = 1,
     **parameters: Any,
 ) -> LBARN:
-    """A network with the leaves, learning rate, split bits, regularisation, start and selection that validate best.
+    """A network with the leaves, learning rate, split bits, regularisation and selection that validate best.
+
+    The search begins at the defaults. If there is time to train the network of the defaults too, and nothing validates better, that is returned.
 
     Parameters
     ----------
@@ -137,7 +141,7 @@ def tune(
     unknown = sorted(parameters.keys() - _OF_DATA)
     if unknown:
         raise TypeError(f"tune() got an unexpected keyword argument {unknown[0]!r}")
-    model = LBARN(**parameters, verbose=verbose, n_iter_no_change=None)  # any selection may turn out best
+    model = LBARN(**parameters, verbose=verbose)
     if not isinstance(model.random_state, (int, np.integer)):
         model.random_state = int(check_random_state(model.random_state).randint(2**31 - 1))
     model.random_state = int(model.random_state)
@@ -147,12 +151,23 @@ def tune(
     data = rows.divided(model.validation_fraction, seed).filled(seed, model.groups)  # as the network will see them
     if model.counts is not False:
         data = replace(data, counted=kinds_of_ones(data, rows.shared_levels()))
-    data = data.in_order(np.arange(rows.n_columns))
+    data = data.in_order(np.arange(rows.n_columns)).merged(model.merge_rows)
+    how, data = settle(model, data, range(rows.n_columns))
+    model.set_params(max_leaf_nodes=how.max_leaf_nodes, counts=bool(data.counted))
+
+    def fitted(model: LBARN) -> tuple[LBARN, dict[str, float]]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the time says how many rounds there are
+            model.fit_rows(rows)
+        judged = cross_validated(model.run_.conditionals, data.layout, data.valid, model.max_iter, model.n_jobs)
+        return model, judged
+
+    end, default = start + 60 * minutes, None
     with _shown(verbose) as show:
-        trials = _Trials(
-            boosting(model, max_leaf_nodes=16), data, start + _SHARE_OF_TRIALS * 60 * minutes, model.n_jobs, show
-        )
+        trials = _Trials(how, data, start + _SHARE_OF_TRIALS * 60 * minutes, model.n_jobs, show)
         trials.begin()
+        if _DEFAULT_ROUNDS * _seconds_per_round(trials.best, rows.n_columns) < _SHARE_OF_DEFAULTS * (end - monotonic()):
+            default = fitted(LBARN(**model.get_params() | {"verbose": 0}))  # the table is shown now
         try:
             trials.climb_higher()
             if optuna is not None:
@@ -160,17 +175,19 @@ def tune(
         except _TimeIsUp:
             pass
     best = trials.best
-    left = start + 60 * minutes - monotonic()
-    rounds = _affordable_rounds(left, best, data.layout.n_columns)
-    rate = min(1.0, best["learning_rate"] * ROUNDS / rounds)
-    rounds += _start_rounds(best)
-    model.set_params(**_setting(best), max_iter=rounds, learning_rate=rate)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the time says how many rounds there are
-        model.fit(X, X_val=X_val, sample_weight=sample_weight, sample_weight_val=sample_weight_val)
-    judged = cross_validated(model.run_.conditionals, data.layout, data.valid, rounds, model.n_jobs)
-    selection = max(judged, key=lambda method: judged[method])
-    model.set_params(selection=selection).select(selection)
+    rounds = _affordable_rounds(end - monotonic(), best, rows.n_columns)
+    stops = best["selection"] == "individual"
+    rate = min(1.0, best["learning_rate"] * ROUNDS * (_LONGER if stops else 1.0) / rounds)
+    patience = math.ceil(_PATIENCE / rate) if stops else None
+    model.set_params(
+        **_setting(best), max_iter=rounds, learning_rate=rate, n_iter_no_change=patience, selection=best["selection"]
+    )
+    model, judged = fitted(model)
+    if not stops:
+        selection = max(judged, key=lambda method: judged[method])
+        model.set_params(selection=selection).select(selection)
+    if default is not None and default[1][default[0].selection] >= judged[model.selection]:
+        model = default[0].set_params(verbose=verbose)
     model.trials_ = trials.done
     return model
 
@@ -183,16 +200,14 @@ def _optuna() -> Any:
     return optuna
 
 
+def _seconds_per_round(trial: Trial, n_columns: int) -> float:
+    """Of a fit of all columns."""
+    return float(max(trial["seconds"], 1e-3) / trial["max_iter"] * n_columns / trial["n_dimensions"] * _REFIT)
+
+
 def _affordable_rounds(seconds: float, trial: Trial, n_columns: int) -> int:
     """How many rounds a fit of all columns has time for."""
-    per_round = max(trial["seconds"], 1e-3) / trial["max_iter"] * n_columns / trial["n_dimensions"] * _REFIT
-    if trial["init"] != "half":
-        per_round /= 2  # it was trained twice
-    return int(np.clip(_SAFETY * seconds / per_round - _start_rounds(trial), ROUNDS // 10, MOST_ROUNDS))
-
-
-def _start_rounds(setting: Setting) -> int:
-    return 0 if setting["init"] == "half" else START_ROUNDS
+    return int(np.clip(_SAFETY * seconds / _seconds_per_round(trial, n_columns), ROUNDS // 10, MOST_ROUNDS))
 
 
 def cross_validated(
@@ -259,15 +274,12 @@ def _setting(trial: Trial) -> Setting:
     return {name: trial[name] for name in GRID}
 
 
-def _moved(setting: Setting, step: dict[str, int]) -> Setting | None:
-    """The setting after a step; None beyond the end of a grid."""
-    moved = _setting(setting)
-    for name, by in step.items():
-        i = GRID[name].index(setting[name]) + by
-        if not 0 <= i < len(GRID[name]):
-            return None
-        moved[name] = GRID[name][i]
-    return moved
+def _grid(how: Boosting, n_rows: int) -> dict[str, tuple[Any, ...]]:
+    """What to choose from. Leaves that go by the rows of a conditional are beside the number that goes with all rows."""
+    if how.max_leaf_nodes is not None:
+        return GRID
+    i = LEAF_GRID.index(how.for_rows(n_rows).max_leaf_nodes or 0)
+    return GRID | {"max_leaf_nodes": (*LEAF_GRID[:i], None, *LEAF_GRID[i:])}
 
 
 def _best(trials: list[Trial]) -> Trial:
@@ -289,7 +301,9 @@ class _Trials:
         n_jobs: int | None,
         show: Callable[[list[Trial]], None],
     ) -> None:
-        self.base, self.data, self.deadline, self.n_jobs, self.show = base, data, deadline, n_jobs, show
+        self.base = replace(base, n_iter_no_change=None)  # any selection may turn out best
+        self.grid, self.start = _grid(base, data.train.n_rows), {name: getattr(base, name) for name in GRID}
+        self.data, self.deadline, self.n_jobs, self.show = data, deadline, n_jobs, show
         self.n_columns = data.layout.n_columns
         self.shuffled = np.random.default_rng(0).permutation(self.n_columns).tolist()
         self.learning_rate = RATES[0]
@@ -308,18 +322,18 @@ class _Trials:
         """Find how many dimensions there is time for, and the lowest learning rate that is high enough."""
         self.positions = self.shuffled[:_FIRST_DIMENSIONS]
         start = monotonic()
-        trained = self._train(START, self.data)
+        trained = self._train(self.start)
         seconds = monotonic() - start
         at_a_time = (self.deadline - monotonic()) / _EXPECTED_TRIALS / max(seconds, 1e-3)
         n = int(np.clip(at_a_time * len(self.positions), len(self.positions), self.n_columns))
         for rate in RATES:
             self.learning_rate = rate
             if rate != RATES[0]:
-                trained = self._train(START, self.data)
+                trained = self._train(self.start)
             if not is_rising(curves(trained, ROUNDS)[1]) or monotonic() > self.deadline:
                 break
         self.positions = self.shuffled[: n if 2 * n < self.n_columns else None]
-        self._try(START, limited=False)
+        self._try(self.start, limited=False)
 
     def climb_higher(self) -> None:
         """Climb, and again from there on more of the dimensions, until it was on all of them."""
@@ -339,7 +353,7 @@ class _Trials:
         tried, next_one = 0, 0
         while tried < len(STEPS):
             best = self.best
-            setting = _moved(best, STEPS[next_one])
+            setting = self._moved(best, STEPS[next_one])
             if setting is not None:
                 self._try(setting)
             if self.best is best:
@@ -349,7 +363,7 @@ class _Trials:
 
     def explore(self, optuna: Any, seed: int) -> None:
         """All parameters together, by a tree-structured Parzen estimator that knows what was tried before."""
-        distributions = {name: optuna.distributions.CategoricalDistribution(grid) for name, grid in GRID.items()}
+        distributions = {name: optuna.distributions.CategoricalDistribution(grid) for name, grid in self.grid.items()}
         shown = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         try:
@@ -372,19 +386,17 @@ class _Trials:
         for trial in self.current:
             if all(trial[name] == value for name, value in setting.items()):
                 return trial
-        start, rounds = monotonic(), ROUNDS + _start_rounds(setting)
-        values = np.zeros(len(SELECTIONS))
-        for data, judging, share in self._judgements(setting):
-            conditionals = self._train(setting, data, limited=limited)
-            judged = cross_validated(conditionals, data.layout, judging, rounds, self.n_jobs)
-            values += share * np.array([judged[method] for method in SELECTIONS])
+        start = monotonic()
+        conditionals = self._train(setting, limited=limited)
+        judged = cross_validated(conditionals, self.data.layout, self.data.valid, ROUNDS, self.n_jobs)
+        selection = max(judged, key=lambda method: judged[method])
         seconds = monotonic() - start
         trial = {
             **setting,
             "learning_rate": self.learning_rate,
-            "max_iter": rounds,
-            "selection": SELECTIONS[int(values.argmax())],
-            "valid_log_likelihood": float(values.max()) * self.n_columns / len(self.positions),
+            "max_iter": ROUNDS,
+            "selection": selection,
+            "valid_log_likelihood": judged[selection] * self.n_columns / len(self.positions),
             "n_dimensions": len(self.positions),
             "seconds": seconds,
         }
@@ -392,28 +404,24 @@ class _Trials:
         self.show(self.done)
         return trial
 
-    def _judgements(self, setting: Setting) -> list[tuple[TrainingData, TrainingRows, float]]:
-        """What to train and validate on, what to judge on, and how much that counts.
+    def _moved(self, setting: Setting, step: dict[str, int]) -> Setting | None:
+        """The setting after a step; None beyond the end of a grid."""
+        moved = _setting(setting)
+        for name, by in step.items():
+            i = self.grid[name].index(setting[name]) + by
+            if not 0 <= i < len(self.grid[name]):
+                return None
+            moved[name] = self.grid[name][i]
+        return moved
 
-        Where validation says how long the start is, its rows cannot judge the result: halves of them take turns.
-        """
-        valid = self.data.valid
-        n = valid.n_rows
-        if setting["init"] == "half" or n < 2:
-            return [(self.data, valid, 1.0)]
-        halves = [valid.take(np.arange(k, n, 2)) for k in (0, 1)]
-        return [(replace(self.data, valid=one), other, other.n_rows / n) for one, other in (halves, reversed(halves))]
-
-    def _train(self, setting: Setting, data: TrainingData, *, limited: bool = False) -> list[Conditional]:
+    def _train(self, setting: Setting, *, limited: bool = False) -> list[Conditional]:
         def stop_in_time() -> None:
             if limited and monotonic() > self.deadline:
                 raise _TimeIsUp
 
-        rounds = ROUNDS + _start_rounds(setting)
-        how = replace(self.base, learning_rate=self.learning_rate, max_iter=rounds, **setting)
+        how = replace(self.base, learning_rate=self.learning_rate, max_iter=ROUNDS, **setting)
         stop_in_time()
-        trained = train_network(self.positions, how, data, n_jobs=self.n_jobs, progress=stop_in_time)
-        return in_sequence(trained)
+        return in_sequence(train_network(self.positions, how, self.data, n_jobs=self.n_jobs, progress=stop_in_time))
 
 
 @contextmanager
@@ -432,11 +440,11 @@ def _shown(verbose: int) -> Iterator[Callable[[list[Trial]], None]]:
 def _table(trials: list[Trial]) -> RichTable:
     from rich.table import Table
 
-    table = Table("leaves", "bits", "features", "start", "L2", "selection", "columns", "nats a row")
+    table = Table("leaves", "bits", "features", "L1", "selection", "columns", "nats a row")
     best = _best([trial for trial in trials if trial["n_dimensions"] == trials[-1]["n_dimensions"]])
     shown = [trial for trial in trials[:-_SHOWN] if trial is best] + trials[-_SHOWN:]
     for trial in shown:
-        values = [trial[name] for name in (*GRID, "selection")]
+        values = ["by rows" if trial[name] is None else trial[name] for name in (*GRID, "selection")]
         numbers = str(trial["n_dimensions"]), f"{trial['valid_log_likelihood']:.3f}"
         table.add_row(*map(str, values), *numbers, style="bold" if trial is best else None)
     return table

@@ -32,7 +32,7 @@ from lbarn._training.trial import settled, some_rows
 from lbarn.errors import CheckpointError
 from lbarn.parameters import LearnerParameters, NetworkParameters
 
-__all__ = ["TrainingRun", "as_lists", "boosting", "identity", "is_auto", "train_network", "train_run"]
+__all__ = ["TrainingRun", "as_lists", "boosting", "identity", "is_auto", "settle", "train_network", "train_run"]
 
 Progress = Callable[[], None]
 
@@ -127,10 +127,7 @@ class TrainingRun:
     def network(self, n_trees: NDArray[np.intp], *, renewed: bool = True) -> Network:
         """The network of the first ``n_trees`` trees of every node, with refitted leaves if there are any."""
         trees = self.trees if renewed else tuple(conditional.trees for conditional in self.conditionals)
-        chosen = (
-            own.head(int(count)) if told.constant else replace(own.head(int(count)), stretch=self.stretch)
-            for own, count, told in zip(trees, n_trees, self.conditionals)
-        )
+        chosen = (own.head(int(count)).stretched(self.stretch) for own, count in zip(trees, n_trees))
         return Network(self.order, tuple(chosen), self.layout)
 
     def refitted(self, rows: TrainingRows, *, n_jobs: int | None) -> TrainingRun:
@@ -245,7 +242,7 @@ def train_run(
     data = data.in_order(order).merged(parameters.merge_rows)
     places = range(0 if targets is None else D - len(targets), D)
     if before is None:
-        how, data = _settled(parameters, data, places)
+        how, data = settle(parameters, data, places)
     else:
         how = boosting(parameters, **before.found)
     run = _trained(parameters, how, data, order, places, before, store, progress)
@@ -258,7 +255,7 @@ def train_run(
     return replace(run, identity=own)
 
 
-def _settled(parameters: NetworkParameters, data: TrainingData, places: range) -> tuple[Boosting, TrainingData]:
+def settle(parameters: NetworkParameters, data: TrainingData, places: range) -> tuple[Boosting, TrainingData]:
     """How to learn, and from what, as a few of the columns say."""
     resolved: dict[str, Any] = {}
     if isinstance(parameters.max_leaf_nodes, str):

@@ -2,13 +2,17 @@
 
 A conditional that has seen n rows agree knows no more than that exceptions are rarer than about 1 in 2n, and says so. Many conditionals that
 do the same know more: their exceptions together can be counted. So log-odds beyond each of a few knees are stretched, by what makes the
-validation rows likeliest if somewhat more of them had been exceptions than were seen.
+validation rows likeliest if there had been one exception more, among the log-odds beyond the last that there was.
+
+Two sorts of values are not counted, because training would have stopped earlier had there been an exception among the validation rows: those as
+certain as a conditional may be (they are stretched like the others), and those of conditionals that say the same of every row (they are not).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import fsum
 from typing import Any
 
 import numpy as np
@@ -18,7 +22,16 @@ from lbarn import _core
 from lbarn._engine.codetree import Layout
 from lbarn._engine.conditional import Conditional
 from lbarn._engine.rows import TrainingRows
-from lbarn._engine.trees import AS_THEY_ARE, KNEES, LOG_ODDS_UNIT, MOST_STRETCH, NO_STRETCH, Stretch, log_likelihoods
+from lbarn._engine.trees import (
+    AS_THEY_ARE,
+    KNEES,
+    LOG_ODDS_UNIT,
+    MOST_STRETCH,
+    NO_LIMIT,
+    NO_STRETCH,
+    Stretch,
+    log_likelihoods,
+)
 from lbarn._network.nodes import packed_word
 from lbarn._training.curves import selected
 from lbarn._training.jobs import each_dimension
@@ -27,8 +40,7 @@ __all__ = ["confirmed_stretch"]
 
 _BIN = 1 / 16  # nats
 _MOST = 32.0  # beyond, all are one
-_SWEEPS = 2  # over the knees
-_DEVIATIONS = 1.5  # by which exceptions may be more than were seen: they come in clusters
+_SWEEPS = 8  # over the knees, at most
 _TINY = float(np.finfo(np.float64).tiny)
 
 Floats = NDArray[np.float64]
@@ -101,12 +113,13 @@ def _tally(
     for node, own in enumerate(conditionals):
         counted = np.zeros((2, int(_MOST / _BIN) + 1))
         there = rows.at_node(layout, place, node, None, own.trees.closers, own.trees.counts)
-        if not own.constant and there.n_rows:
+        if len(own.trees.splits) and there.n_rows:
             odds = own.log_odds(there.bits)
             ones = there.bits.column(own.target) == 1
             weight = np.ones(len(ones)) if there.bits.count is None else there.bits.count.astype(np.float64)
             if there.weight is not None:
                 weight = there.weight / max(there.weight.mean(), _TINY)
+            weight = np.where(np.abs(odds) < own.trees.limit, weight, 0.0)
             size = np.minimum(np.abs(odds) * (LOG_ODDS_UNIT / _BIN), _MOST / _BIN).astype(np.intp)
             for total, count in zip(counted, (weight, weight * (ones != (odds > 0)))):
                 total += np.bincount(size, count, len(total))
@@ -116,29 +129,29 @@ def _tally(
 
 def _likeliest(everyone: Floats, wrong: Floats) -> Stretch:
     """By coordinate ascent over the knees."""
-    size: Floats = (np.arange(len(everyone), dtype=np.float64) + 0.5) * _BIN
-    knee = np.searchsorted(KNEES, size, side="right") - 1
-    for i in range(len(KNEES)):
-        there = np.where(knee == i, everyone, 0.0)
-        if there.sum() > 0:
-            doubt = 1.0 + _DEVIATIONS * np.sqrt(wrong[knee == i].sum())
-            wrong = wrong + there * (doubt / there.sum())
-    zeros = packed_word(np.zeros(len(size), np.bool_))
+    middles = (np.arange(len(everyone)) + 0.5) * (_BIN / LOG_ODDS_UNIT)
+    sizes = np.minimum(middles, NO_LIMIT).astype(np.int32)
+    seen = np.flatnonzero(wrong)
+    last = max(int(KNEES[0] / _BIN) - 1, int(seen[-1]) if len(seen) else 0)
+    beyond = everyone[last + 1 :].sum()
+    wrong = wrong.copy()
+    if beyond > 0:
+        wrong[last + 1 :] += everyone[last + 1 :] * min(1.0 / beyond, 1.0)
+    elif len(seen):
+        wrong[last] = min(wrong[last] + 1.0, everyone[last])
+    zeros = packed_word(np.zeros(len(sizes), np.bool_))
 
-    def likelihood(stretch: list[int]) -> float:
-        odds = (_stretched(size, stretch) / LOG_ODDS_UNIT).astype(np.int32)
+    def likelihood(stretch: Stretch) -> float:
+        odds = _core.stretched(sizes, stretch)
         of_wrong, of_right = log_likelihoods(odds, zeros), log_likelihoods(-odds, zeros)
-        return float((wrong * of_wrong + (everyone - wrong) * of_right).sum())
+        return fsum(wrong * of_wrong + (everyone - wrong) * of_right)
 
-    found = list(NO_STRETCH)
+    found, before = NO_STRETCH, None
     for _ in range(_SWEEPS):
+        if found == before:
+            break
+        before = found
         for i in range(len(KNEES)):
-            tried = [[*found[:i], eighths, *found[i + 1 :]] for eighths in range(AS_THEY_ARE, MOST_STRETCH + 1)]
+            tried = [(*found[:i], eighths, *found[i + 1 :]) for eighths in range(AS_THEY_ARE, MOST_STRETCH + 1)]
             found = max(tried, key=likelihood)  # the first of equals
-    return found[0], found[1], found[2]
-
-
-def _stretched(size: Floats, stretch: list[int]) -> Floats:
-    ends = [*KNEES[1:], np.inf]
-    more = (np.clip(size, low, end) - low for low, end in zip(KNEES, ends))
-    return size + sum((own * (eighths / AS_THEY_ARE - 1.0) for own, eighths in zip(more, stretch)), np.zeros_like(size))
+    return found

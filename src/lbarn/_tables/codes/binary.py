@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from lbarn._engine.codetree import BINARY, CodeTree
 from lbarn._tables.codes.base import ColumnCode, Floats, Tensors
+from lbarn._tables.codes.numeric import tail_mass
 from lbarn._tables.codes.parts import common_fields
 from lbarn._tables.codes.reading import numbers_of
 from lbarn._tables.column import Column
@@ -24,7 +25,11 @@ __all__ = ["BinaryCode"]
 
 @dataclass(frozen=True, eq=False)
 class BinaryCode(ColumnCode):
-    """0 and 1."""
+    """0 and 1.
+
+    Among columns of other kinds, a number that is neither is in the cell of the nearer one, with the share of half a row; booleans, and
+    tables that are 0 and 1 throughout, have no such numbers.
+    """
 
     kind = "binary"
 
@@ -41,12 +46,24 @@ class BinaryCode(ColumnCode):
         bits = _bits_of_words(column) if column.sort == "string" else column
         return numbers_of(bits, self.label, "booleans" if self.plain.sort == "boolean" else "0 and 1")
 
+    @property
+    def _beyond(self) -> float:
+        """The share of a cell that numbers beyond 0 and 1 have."""
+        return 0.5 / (self.n_rows + 1.0) if self.n_rows and self.plain.sort == "number" else 0.0
+
     def _encode(self, column: Column) -> tuple[NDArray[Any], Floats]:
-        bad = (column.values != 0) & (column.values != 1) & ~column.missing
-        if bad.any():
-            row = int(np.flatnonzero(bad)[0])
-            raise NotBinaryError(self.label, column.values[row].item(), row)
-        return (column.values == 1) + int(self.missing), np.zeros(len(column))
+        other = (column.values != 0) & (column.values != 1) & ~column.missing
+        inside = np.full(len(column), np.log1p(-self._beyond))
+        if other.any():
+            if not self._beyond:
+                row = int(np.flatnonzero(other)[0])
+                raise NotBinaryError(self.label, column.values[row].item(), row)
+            values = column.values.astype(np.float64)
+            distance = np.abs(values - 0.5) - 0.5
+            far = other & (distance > 0.5)
+            inside[far] = np.log(self._beyond) + tail_mass(distance[far], 1.0)
+            return (values > 0.5) + int(self.missing), inside
+        return (column.values == 1) + int(self.missing), inside
 
     def _decode(self, cells: NDArray[np.intp], rng: np.random.Generator) -> Any:
         return (cells - int(self.missing)).astype(np.int64)

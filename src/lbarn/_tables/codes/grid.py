@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lbarn._tables.cells import equal_mass
 from lbarn._tables.codes.base import Floats, Tensors
-from lbarn._tables.codes.numeric import TAIL_POWER, NumericCode, numeric_mass
+from lbarn._tables.codes.numeric import NumericCode, numeric_mass, tail_mass
 from lbarn._tables.codes.parts import common_fields, packed, unpacked
 from lbarn._tables.column import Column
 from lbarn._tables.grids import Grid, Law
@@ -74,7 +74,7 @@ class GridCode(NumericCode):
         if self.plain.sort == "string":
             inside[below], inside[above] = -np.log(max(self._n_below, 1)), -np.log(self._n_above)
         else:
-            inside[outside] = _tail_mass(distance[outside], self._tail_scale)
+            inside[outside] = tail_mass(distance[outside], self._tail_scale)
         cells = np.where(below, -1, np.where(above, self.law.n_cells, cells)) + self._first
         return cells, inside
 
@@ -187,14 +187,3 @@ class GridCode(NumericCode):
     @property
     def resolution(self) -> str:
         return self.grid.told(self.plain)
-
-
-def _tail_mass(distance: Floats, scale: float) -> Floats:
-    """log of the mass of the grid point so many steps outside the range."""
-    distance = np.maximum(distance, 1.0)
-    near = np.log1p((distance - 1) / scale)
-    ratio = -TAIL_POWER * (np.log1p(distance / scale) - near)
-    far = np.log(TAIL_POWER / scale) - (TAIL_POWER + 1) * np.log1p(distance / scale)
-    with np.errstate(divide="ignore"):
-        exact = -TAIL_POWER * near + np.log(-np.expm1(ratio))
-    return np.where(distance > 1e6 * scale, far, exact)

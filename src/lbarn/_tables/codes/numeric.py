@@ -17,7 +17,7 @@ from lbarn._tables.codes.base import ColumnCode, Floats
 from lbarn._tables.codes.reading import level_numbers, numbers_of, times_of
 from lbarn._tables.column import Column, whole_numbers
 
-__all__ = ["TAIL_POWER", "NumericCode", "numeric_mass"]
+__all__ = ["TAIL_POWER", "NumericCode", "numeric_mass", "tail_mass"]
 
 _IMPOSSIBLE = 40.0  # log-odds against what there is not
 TAIL_POWER = 3.0  # of the law outside the range: values ten times as far are this many powers of ten less likely
@@ -125,3 +125,14 @@ def numeric_mass(cells: NDArray[Any], n_main: int, column: Column, weight: Float
     if missing:
         mass[0] = column.missing.sum() if weight is None else weight[column.missing].sum()
     return mass
+
+
+def tail_mass(distance: Floats, scale: float) -> Floats:
+    """log of the mass of the grid point so many steps outside the range, among all on that side."""
+    distance = np.maximum(distance, 1.0)
+    near = np.log1p((distance - 1) / scale)
+    ratio = -TAIL_POWER * (np.log1p(distance / scale) - near)
+    far = np.log(TAIL_POWER / scale) - (TAIL_POWER + 1) * np.log1p(distance / scale)
+    with np.errstate(divide="ignore"):
+        exact = -TAIL_POWER * near + np.log(-np.expm1(ratio))
+    return np.where(distance > 1e6 * scale, far, exact)
