@@ -174,9 +174,11 @@ def report(sets: dict[str, Any]) -> str:
     text = ""
     if with_all(usual):
         text = _summary(with_all(usual), usual) + "\n" + _by_setting(with_all(usual), usual)
-    if rare and with_all(usual + rare):
-        text += f"\nThe cells in which {' and '.join(rare)} was run, too:\n\n"
-        text += _summary(with_all(usual + rare), usual + rare)
+    for one in rare:
+        if with_all([*usual, one]):
+            text += f"\nThe cells in which {one} was run, too:\n\n"
+            text += _summary(with_all([*usual, one]), [*usual, one])
+            text += f"\n{_by_setting(with_all([*usual, one]), [*usual, one])}"
     for (name, setting), own in cells.items():
         text += "".join(f"\n{m}, {name}, {setting}: {one['failed']}.\n" for m, one in own.items() if "failed" in one)
     return text
