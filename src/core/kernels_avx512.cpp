@@ -51,6 +51,8 @@ struct WideLanes {
 // Up to 64 values are four registers, and 16 rows look theirs up at once.
 class WideLeafValues {
  public:
+  static constexpr size_t kMasked = 16;
+
   LBARN_TARGET WideLeafValues(const int32_t* values, size_t leaves) : any_(values, leaves), few_(leaves <= 64) {
     for (size_t k = 0; few_ && k < 4; ++k) {
       const size_t left = leaves > 16 * k ? std::min<size_t>(16, leaves - 16 * k) : 0;
@@ -68,6 +70,21 @@ class WideLeafValues {
       const __m512i sum = _mm512_add_epi32(_mm512_loadu_si512(log_odds + r), _mm512_mask_mov_epi32(first, high, rest));
       _mm512_storeu_si512(log_odds + r, sum);
     }
+  }
+
+  LBARN_TARGET LBARN_INLINE static void add_masked(const uint64_t* masks, size_t stride, const int32_t* values,
+                                                   size_t leaves, int32_t* log_odds) {
+    const __m512i first = _mm512_set1_epi32(values[0]);  // of all, as far as masks do not say more
+    __m512i sum[4];
+    for (size_t k = 0; k < 4; ++k) sum[k] = _mm512_add_epi32(_mm512_loadu_si512(log_odds + 16 * k), first);
+    for (size_t l = 1; l < leaves; ++l) {
+      const __m512i more = _mm512_sub_epi32(_mm512_set1_epi32(values[l]), first);
+      for (size_t k = 0; k < 4; ++k) {
+        const auto mask = static_cast<__mmask16>(masks[l * stride] >> 16 * k);
+        sum[k] = _mm512_mask_add_epi32(sum[k], mask, sum[k], more);
+      }
+    }
+    for (size_t k = 0; k < 4; ++k) _mm512_storeu_si512(log_odds + 16 * k, sum[k]);
   }
 
  private:
