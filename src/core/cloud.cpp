@@ -344,7 +344,7 @@ void Cloud::thin(size_t island, size_t from, size_t to, size_t limit) {
   const double scale = static_cast<double>(limit) / expected_in_all;
   const RoundKey key = round_key(key_, 2 * n_branchings_ + island, limit);
   const double start = uniform(key, 0);
-  double end = 0.0, noise = 0.0;
+  double end = 0.0, noise[2] = {};
   int64_t kept = 0;
   for (size_t i = 0; i < n; ++i) {
     const double a = chance[0][i], b = chance[1][i], expected = a + b;
@@ -360,11 +360,11 @@ void Cloud::thin(size_t island, size_t from, size_t to, size_t limit) {
       const int64_t needed = first == (s == 0) ? 1 : 2;
       double& own = child[s][i];
       const double is_kept = static_cast<int>(n_kept >= needed) & static_cast<int>(own > 0.0);
-      noise += is_kept * (1.0 - chance[s][i]);
+      noise[s] += is_kept * (1.0 - chance[s][i]);
       own = is_kept * std::max(own, threshold);
     }
   }
-  added_[island] += noise * threshold * threshold;
+  added_[island] += (noise[0] + noise[1]) * threshold * threshold;
   threshold_ = threshold;
 }
 

@@ -175,14 +175,6 @@ void NarrowTrees::add_tree(const Tree& tree, uint64_t leaves, const Slot* slots)
   add_splits();
 }
 
-// No more than tell that there are too many.
-void NarrowTrees::add_own(Slot slot) {
-  if (own_.size() > merged_bits_) return;
-  for (const Slot other : own_)
-    if (other == slot) return;
-  own_.push_back(slot);
-}
-
 // Of too many leaves for a mask: split by split.
 void NarrowTrees::add_large(const Tree& tree, const std::vector<Slot>& slots) {
   constexpr int32_t kGone = -1;
