@@ -4,8 +4,8 @@
                                             [--repeat 2] [--jobs 2] [--smoke]
 
 100 MNIST digits of which 10% of the pixels were flipped are denoised, and 1,000 rows of OCR-letters of which 20% of the values are
-hidden are filled, with the settings that a version has by default. PYTHON is an interpreter with the version before, which works
-on the same model files in the same run, turn by turn; seconds are the mean of the turns, for how much is done depends on random numbers. Errors are those of the probabilities of
+hidden are filled, with the settings that a version has by default. PYTHON is an interpreter with the version before, which fits the networks, so
+that both can read them, and works on the same files in the same run, turn by turn; seconds are the mean of the turns, for how much is done depends on random numbers. Errors are those of the probabilities of
 unknown values against a run of this version with as many particles as --reference says, all in one, and other random numbers.
 
 The networks are fitted once and kept in FOLDER. The data is read from the folder LBARN_DATA, or else from ../shared/data beside the
@@ -98,14 +98,20 @@ class Bench:
         return Run(np.load(out), *told["seconds"], {"defaults": told["defaults"], "core": told["core"]})
 
 
-def network_of(name: str, task: Task, data: Split, chosen: argparse.Namespace) -> Path:
-    """The file of the task's network, fitted unless it is there."""
-    chosen.cache.mkdir(parents=True, exist_ok=True)
+def network_of(name: str, chosen: argparse.Namespace) -> Path:
+    """The file of the task's network, fitted unless it is there: by the version before, for it may not read later files."""
     file: Path = chosen.cache / f"{name}.lbarn"
     if not file.exists():
-        some = Split(data.train[: task.training_rows], data.valid[:4000], data.test)
-        fitted(some, n_jobs=chosen.jobs, **task.network)[0].save(file)
+        options = ["--fit", name, "--cache", str(chosen.cache), "--jobs", str(chosen.jobs)]
+        subprocess.run([str(chosen.before or sys.executable), __file__, *options], check=True)
     return file
+
+
+def fit(name: str, chosen: argparse.Namespace) -> None:
+    task, data = TASKS[name], load(name)
+    some = Split(data.train[: task.training_rows], data.valid[:4000], data.test)
+    chosen.cache.mkdir(parents=True, exist_ok=True)
+    fitted(some, n_jobs=chosen.jobs, **task.network)[0].save(chosen.cache / f"{name}.lbarn")
 
 
 def compare(name: str, chosen: argparse.Namespace) -> dict[str, Any]:
@@ -119,7 +125,7 @@ def compare(name: str, chosen: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         rows = Path(folder) / "rows.npy"
         np.save(rows, X)
-        bench = Bench(task, network_of(name, task, data, chosen), rows, Path(folder), chosen.jobs)
+        bench = Bench(task, network_of(name, chosen), rows, Path(folder), chosen.jobs)
         many = bench.run(sys.executable, n_particles=chosen.reference, tolerance=0.0, random_state=99)
         found: dict[str, list[Run]] = {version: [] for version in versions}
         for turn in range(chosen.repeat):
@@ -164,6 +170,7 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--before", type=Path, help="an interpreter with another version of lbarn")
     parser.add_argument("--cache", type=Path, default=ROOT / "build" / "conditioning", help="where networks are kept")
+    parser.add_argument("--fit", choices=tuple(TASKS), help="only fit this network, into the cache")
     parser.add_argument("--only", nargs="+", choices=("mnist", "ocr_letters"), default=["mnist", "ocr_letters"])
     parser.add_argument("--reference", type=int, default=16_000, help="particles")
     parser.add_argument("--repeat", type=int, default=2)
@@ -175,6 +182,9 @@ def options() -> argparse.Namespace:
 
 def main() -> None:
     chosen = options()
+    if chosen.fit:
+        fit(chosen.fit, chosen)
+        return
     if chosen.smoke:
         with tempfile.TemporaryDirectory() as folder:
             chosen.cache = Path(folder)

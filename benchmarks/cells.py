@@ -1,4 +1,7 @@
-"""A cell of a table, measured in a process of its own: so that memory is its own, and that it can be given up."""
+"""A cell of a table, measured in a process of its own: so that memory and CPU time are its own, and that it can be given up.
+
+CPU seconds are those of all its threads and of all processes that it started, so they are the same on a machine that is shared.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,40 @@ import os
 import signal
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from pathlib import Path
+from time import perf_counter
 from typing import Any
 
-__all__ = ["in_a_process"]
+__all__ = ["Stopwatch", "in_a_process"]
 
 Cell = Callable[..., dict[str, Any]]
 
 
+class Stopwatch:
+    """Runs from its making on."""
+
+    def __init__(self) -> None:
+        self._start = perf_counter(), cpu_seconds(os.getpid())
+
+    def read(self) -> dict[str, float]:
+        seconds, cpu = self._start
+        return {"seconds": perf_counter() - seconds, "cpu_seconds": cpu_seconds(os.getpid()) - cpu}
+
+
 def in_a_process(cell: Cell, arguments: tuple[Any, ...], minutes: float) -> dict[str, Any]:
-    """What the cell finds, or why it ``failed``."""
+    """What the cell finds, or why it ``failed``: given up after so many CPU minutes, or four times as many by the clock."""
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # or threads that wait take the cores of others
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_send, args=(theirs, cell, arguments))
+    start = perf_counter()
     process.start()
     theirs.close()
-    if not ours.poll(60 * minutes):
-        os.killpg(process.pid, signal.SIGKILL)
-        process.join()
-        return {"failed": f"not finished after {minutes:g} minutes"}
+    while not ours.poll(1):
+        if cpu_seconds(process.pid) > 60 * minutes or perf_counter() - start > 240 * minutes:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.join()
+            return {"failed": f"not finished after {minutes:g} CPU minutes", "seconds": perf_counter() - start}
     try:
         found: dict[str, Any] = ours.recv()
     except EOFError:
@@ -42,3 +60,16 @@ def _send(pipe: Connection, cell: Cell, arguments: tuple[Any, ...]) -> None:
         pipe.send(cell(*arguments))
     except Exception as error:
         pipe.send({"failed": f"{type(error).__name__}: {error}"[:300]})
+
+
+def cpu_seconds(pid: int | None) -> float:
+    """Of a process that leads a session, its threads and its children, those that have ended and those that are left."""
+    ticks = 0
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = file.read_text().rpartition(")")[2].split()  # from the third field on: see proc(5)
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has just ended
+        if int(fields[3]) == pid or file.parent.name == str(pid):
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK") if ticks else sum(os.times()[:4])

@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -153,7 +153,7 @@ def _argn(train: Frame, how: How) -> tuple[Scores, dict[str, Any]]:
 
     torch.set_num_threads(how.jobs)
     model = TabularARGN(
-        max_training_time=0.8 * how.seconds / 60,
+        max_training_time=0.8 * how.seconds / 60 / how.jobs,
         max_epochs=2 if how.smoke else 100,
         enable_flexible_generation=False,
         value_protection=False,
@@ -338,7 +338,7 @@ def _flow(train: Floats, valid: Floats, how: How) -> tuple[LogDensity, dict[str,
         torch.manual_seed(how.seed)
         flow = zuko.flows.NSF(X.shape[1], transforms=transforms, hidden_features=(hidden, hidden))
         optimizer = torch.optim.AdamW(flow.parameters(), lr=3e-3, weight_decay=1e-2)
-        best, weights, best_epoch, end = -np.inf, flow.state_dict(), 0, perf_counter() + seconds
+        best, weights, best_epoch, end = -np.inf, flow.state_dict(), 0, process_time() + seconds
         for epoch in range(1, 2 if how.smoke else 1000):
             for rows in torch.randperm(len(X)).split(256):
                 loss = -flow().log_prob(X[rows]).mean()
@@ -354,14 +354,14 @@ def _flow(train: Floats, valid: Floats, how: How) -> tuple[LogDensity, dict[str,
             elif (epoch - best_epoch) % 10 == 0:
                 for group in optimizer.param_groups:
                     group["lr"] /= 2
-            if epoch - best_epoch > 30 or perf_counter() > end:
+            if epoch - best_epoch > 30 or process_time() > end:
                 break
         flow.load_state_dict(weights)
         return best, flow, best_epoch
 
-    found, end = {}, perf_counter() + 0.8 * how.seconds
+    found, end = {}, process_time() + 0.8 * how.seconds
     for size in sizes:
-        found[size] = trained(*size, (end - perf_counter()) / 2)
+        found[size] = trained(*size, (end - process_time()) / 2)
     size = max(found, key=lambda own: found[own][0])
     flow = found[size][1]
 

@@ -26,7 +26,6 @@ and predicting. Finished cells are kept in docs/results/distributional_regressio
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -34,7 +33,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,9 +48,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
 from sklearn.tree import DecisionTreeRegressor
 
-from cells import in_a_process
+from cells import Stopwatch, in_a_process
 from lbarn import LBARN, LBARNClassifier, LBARNEnsemble, LBARNRegressor
-from pages import ROOT, arguments, command, commit, measured_before, publish, table
+from pages import ROOT, arguments, measured_before, publish, stamp, table
 from to_predict import CLASSES, NUMBERS, SETS, Floats, Frame, Problem
 
 NAME = "distributional_regression"
@@ -268,11 +266,11 @@ def cell(name: str, key: str, seed: int, jobs: int, smoke: bool) -> dict[str, An
     package, model = (REGRESSORS if name in NUMBERS else CLASSIFIERS)[key]
     if package:
         import_module(package)  # which takes its time
-    start, cpu = perf_counter(), process_time()
+    watch = Stopwatch()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         predicted = model(problem, seed, jobs, 10 if smoke else 1000)
-    seconds = {"seconds": perf_counter() - start, "CPU seconds": process_time() - cpu}
+    seconds = watch.read()
     found = (of_numbers if name in NUMBERS else of_classes)(predicted, problem.y_test)
     return {**found, **seconds, "rows": len(problem.X)}
 
@@ -324,14 +322,14 @@ def report(sets: dict[str, Any]) -> str:
         ("NLL, nats", "nll", ".3f", min),
         ("CRPS", "crps", ".4g", min),
         ("in the 90% interval (its width)", "coverage", ".1%", None),
-        ("CPU seconds", "CPU seconds", ".2g", None),
+        ("CPU seconds", "cpu_seconds", ".2g", None),
     ):
         text += _shown(title, sets, numbers, list(REGRESSORS), measure, form, best) if numbers else ""
     for title, measure, form, best in (
         ("accuracy", "accuracy", ".2%", max),
         ("log-loss, nats", "log-loss", ".4f", min),
         ("calibration error", "calibration error", ".3f", min),
-        ("CPU seconds", "CPU seconds", ".2g", None),
+        ("CPU seconds", "cpu_seconds", ".2g", None),
     ):
         text += _shown(title, sets, classes, list(CLASSIFIERS), measure, form, best) if classes else ""
     return text
@@ -379,7 +377,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=SETS, default=list(SETS), metavar="SET")
     parser.add_argument("--models", nargs="+", choices=[*REGRESSORS, *CLASSIFIERS], metavar="MODEL")
     parser.add_argument("--seeds", type=int, help="splits or seeds; 1 to 5 otherwise, by the size of the set")
-    parser.add_argument("--minutes", type=float, default=30.0, help="after which a cell is given up")
+    parser.add_argument("--minutes", type=float, default=30.0, help="of CPU time, after which a cell is given up")
     parser.add_argument("--picture", action="store_true", help="draw the picture, measure nothing")
     options = arguments(parser)
     if options.smoke:
@@ -402,9 +400,8 @@ def main() -> None:
                     continue
                 cell_ = name, key, seed, options.jobs, options.smoke
                 own[str(seed)] = cell(*cell_) if options.smoke else in_a_process(cell, cell_, options.minutes)
-                own[str(seed)] |= {"load": os.getloadavg()[0], "commit": commit()}
+                own[str(seed)] |= stamp()
                 print(name, key, seed, own[str(seed)], file=sys.stderr, flush=True)
-                found |= {"command": command()}
                 sets = {name: sets[name] for name in SETS if name in sets}
                 publish({"sets": sets}, report(sets), options, NAME, "uncertainty")
 

@@ -91,14 +91,12 @@ def _sdv(name: str, **parameters: Any) -> Generator:
         torch.set_num_threads(jobs)
         torch.manual_seed(seed)
         np.random.seed(seed)  # noqa: NPY002  SDV draws from it
-        train = _plain(train)
-        metadata = Metadata.detect_from_dataframe(train, infer_sdtypes=False)
-        for column in train:
-            kind = "numerical" if pd.api.types.is_numeric_dtype(train[column]) else "categorical"
-            metadata.update_column(column_name=column, sdtype=kind)
+        kinds = {c: "numerical" if _is_number(train[c]) else "categorical" for c in train}
+        columns = {c: {"sdtype": kind} for c, kind in kinds.items()}
+        metadata = Metadata.load_from_dict({"tables": {"table": {"columns": columns}}})
         model = getattr(single_table, name)(metadata, **parameters)
-        model.fit(train)
-        return _typed(model.sample(num_rows=len(train)), train), None
+        model.fit({"table": _plain(train)})
+        return _typed(model.sample(num_rows=len(train))["table"], train), None
 
     return make
 
@@ -121,9 +119,13 @@ GENERATORS: dict[str, Generator] = {
 # ---------------------------------------------------------------------- what they take, and the way back
 
 
+def _is_number(column: Any) -> bool:
+    return bool(pd.api.types.is_numeric_dtype(column)) and not pd.api.types.is_bool_dtype(column)
+
+
 def _plain(train: Frame) -> Frame:
-    """Texts as objects: some rivals do not know pandas' own type of strings."""
-    return train.astype({c: object for c in train if not pd.api.types.is_numeric_dtype(train[c])})
+    """Strings and truth values as objects: some rivals do not know pandas' own types."""
+    return train.astype({c: object for c in train if not _is_number(train[c])})
 
 
 def _typed(made: Frame, train: Frame) -> Frame:
@@ -132,6 +134,8 @@ def _typed(made: Frame, train: Frame) -> Frame:
     for name in train:
         if pd.api.types.is_integer_dtype(train[name]):
             made[name] = np.rint(made[name].astype(float)).astype(np.int64)
+        elif pd.api.types.is_bool_dtype(train[name]):
+            made[name] = made[name].astype(str) == "True"
         else:
             made[name] = made[name].astype(train[name].dtype)
     return made
@@ -139,7 +143,7 @@ def _typed(made: Frame, train: Frame) -> Frame:
 
 def _coded(train: Frame) -> tuple[Any, list[int], Callable[[Any], Frame]]:
     """Numbers for generators that take nothing else, where the categories are, and the way back."""
-    levels = {k: sorted(train[c].unique()) for k, c in enumerate(train) if not pd.api.types.is_numeric_dtype(train[c])}
+    levels = {k: sorted(train[c].unique()) for k, c in enumerate(train) if not _is_number(train[c])}
     values = np.column_stack(
         [train[c].map(levels[k].index) if k in levels else train[c] for k, c in enumerate(train)]
     ).astype(float)

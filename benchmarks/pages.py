@@ -67,6 +67,19 @@ def commit() -> str:
     return head + ("+" if git("diff", "--quiet", "HEAD", "--", "src", "benchmarks").returncode else "")
 
 
+def stamp() -> dict[str, Any]:
+    """Of a cell: how it was measured."""
+    return {"command": command(), "commit": commit(), "load": os.getloadavg()[0]}
+
+
+def commands_in(results: Any) -> dict[str, None]:
+    """The commands that gave these cells, each once; those of a set as a whole where its cells have none of their own."""
+    if not isinstance(results, dict):
+        return {}
+    found = {command: None for value in results.values() for command in commands_in(value)}
+    return found or ({results["command"]: None} if "command" in results else {})
+
+
 def table(headings: list[str], lines: list[list[str]], *, texts: int = 1) -> str:
     """Markdown, the first ``texts`` columns to the left."""
     rule = ["---"] * texts + ["---:"] * (len(headings) - texts)
@@ -102,8 +115,7 @@ def put_into(page_name: str, text: str, results: dict[str, Any]) -> None:
     before, found, rest = page.read_text().partition(begin)
     if not found:
         sys.exit(f"{page} has no line {begin}")
-    sets = results.get("sets", {"": results}).values()
-    commands = "\n".join(dict.fromkeys(f"    {one['command']}" for one in sets))
+    commands = "\n".join(f"    {command}" for command in commands_in(results.get("sets", results)))
     page.write_text(f"{before}{begin}{text}\n{commands}\n\n{END}{rest.partition(END)[2].lstrip()}")
 
 

@@ -59,6 +59,14 @@ def test_columns_beyond_a_word_and_behind_the_prefix_count_as_they_should() -> N
     np.testing.assert_array_equal(index, everyone)
 
 
+@pytest.mark.parametrize(("n_distinct", "noticed"), [(2048, True), (5000, True), (100_000, False)])
+def test_a_look_at_few_rows_tells_whether_many_are_equal(n_distinct: int, noticed: bool) -> None:
+    rng = np.random.default_rng(0)
+    kinds = rng.integers(0, 2, (n_distinct, 40), np.uint8)
+    bits = pack(kinds[rng.integers(0, n_distinct, 16_384)])
+    assert (bits.distinct(np.arange(16_384, dtype=np.int32), 40)[1] is not None) == noticed
+
+
 def test_only_the_rows_asked_for_are_looked_at() -> None:
     bits = pack(few_distinct(1000))
     some = np.arange(0, 1000, 2, dtype=np.int32)

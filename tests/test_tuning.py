@@ -18,7 +18,6 @@ from lbarn._engine.codetree import Layout
 from lbarn._engine.conditional import Boosting, Conditional
 from lbarn._engine.rows import TrainingRows
 from lbarn._models import members, tuning
-from lbarn._training.selection import select
 from networks import assert_same_network, rows, still_rising
 
 pytestmark = still_rising
@@ -76,8 +75,7 @@ def test_on_validation_rows_it_is_no_worse_than_the_defaults(tuned: LBARN) -> No
     default = LBARN(random_state=0).fit(X, X_val=VALID)
     valid = TrainingRows(pack(VALID))
     own, plain = (
-        tuning.cross_validated(model.run_.conditionals, model.run_.layout, valid, model.max_iter)["individual"]
-        for model in (tuned, default)
+        tuning.cross_validated(model.run_.conditionals, model.run_.layout, valid) for model in (tuned, default)
     )
     assert own >= plain
 
@@ -170,30 +168,26 @@ def test_trials_are_saved_with_the_model(tuned: LBARN, tmp_path: Any) -> None:
 def test_trials_are_shown_in_a_table(capfd: pytest.CaptureFixture[str]) -> None:
     model = lbarn.tune(X, **BRIEF | {"verbose": 1})
     shown = capfd.readouterr().err
-    assert "selection" in shown
+    assert "features" in shown
     assert f"{model.trials_[-1]['valid_log_likelihood']:.3f}" in shown
 
 
-def test_a_selection_is_judged_on_rows_that_it_has_not_seen() -> None:
+def test_numbers_of_trees_are_judged_on_rows_that_did_not_choose_them() -> None:
     rng = np.random.default_rng(0)
     train, valid = (rng.integers(0, 2, (n, 12)) for n in (60, 50))  # nothing to learn: fewest trees are best
     how = Boosting(max_leaf_nodes=4, learning_rate=0.3, max_iter=30)
     packed = pack(train), pack(valid)
     trained = [Conditional.train(*packed, d, how) for d in range(12)]
-    judged = tuning.cross_validated(trained, Layout.binary(12), TrainingRows(packed[1]), 30)
-    expected = {}
-    for method in tuning.SELECTIONS:
-        total = 0.0
-        for fold in range(5):
-            kept = np.arange(50) % 5 != fold
-            curves = [np.array([c.curve(pack(valid[part])) for c in trained]) for part in (kept, ~kept)]
-            advised = 40 * curves[0] + 100 * curves[0].mean(axis=0) if method == "individual" else curves[0]
-            n = select(method, np.array([c.train_curve for c in trained]), advised)
-            total += curves[1][np.arange(12), n].sum() / 5
-        expected[method] = total
+    judged = tuning.cross_validated(trained, Layout.binary(12), TrainingRows(packed[1]))
+    expected = 0.0
+    for fold in range(5):
+        kept = np.arange(50) % 5 != fold
+        curves = [np.array([c.curve(pack(valid[part])) for c in trained]) for part in (kept, ~kept)]
+        n = (40 * curves[0] + 100 * curves[0].mean(axis=0)).argmax(axis=1)
+        expected += curves[1][np.arange(12), n].sum() / 5
     assert judged == pytest.approx(expected, abs=1e-9)
     optimistic = sum(c.valid_curve.max() for c in trained)
-    assert expected["individual"] < optimistic - 0.05
+    assert expected < optimistic - 0.05
 
 
 # ---------------------------------------------------------------- ensembles

@@ -21,40 +21,21 @@ double log_add(double a, double b) {
   return most == kNever ? kNever : most + std::log1p(std::exp(std::min(a, b) - most));
 }
 
-struct Light {
-  double weight;  // of those that are not heavier than c
-  size_t heavy;   // as many are
-};
-
-Light light_of(const double* weight, size_t count, double c) {
-  double sum[kLanes] = {};
-  uint64_t heavy[kLanes] = {};
-  size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    for (size_t l = 0; l < kLanes; ++l) {
-      const double w = weight[i + l];
-      sum[l] += w > c ? 0.0 : w;
-      heavy[l] += w > c;
-    }
-  for (; i < count; ++i) {
-    sum[0] += weight[i] > c ? 0.0 : weight[i];
-    heavy[0] += weight[i] > c;
-  }
-  size_t all = 0;
-  for (const uint64_t each : heavy) all += each;
-  return {sum_of(sum, kLanes), all};
+Light light_of(const double* zeros, const double* ones, size_t count, double c) {
+  const Light of_zeros = kernels().light_of(zeros, count, c), of_ones = kernels().light_of(ones, count, c);
+  return {of_zeros.weight + of_ones.weight, of_zeros.heavy + of_ones.heavy};
 }
 
 // The c at which the sum of min(weight / c, 1) is `limit`; more than so many weigh anything. From a guess that is not
 // too small, or else from above, c falls while there are more and more that are heavier, and is right when there are
 // none.
-double threshold_of(const double* weight, size_t count, size_t limit, double guess) {
-  Light light = light_of(weight, count, guess);
+double threshold_of(const double* zeros, const double* ones, size_t count, size_t limit, double guess) {
+  Light light = light_of(zeros, ones, count, guess);
   if (light.heavy >= limit || light.weight > guess * static_cast<double>(limit - light.heavy))
-    light = light_of(weight, count, std::numeric_limits<double>::infinity());
+    light = light_of(zeros, ones, count, std::numeric_limits<double>::infinity());
   for (;;) {
     const double c = light.weight / static_cast<double>(limit - light.heavy);
-    const Light next = light_of(weight, count, c);
+    const Light next = light_of(zeros, ones, count, c);
     if (next.heavy == light.heavy || next.heavy >= limit) return std::max(c, std::numeric_limits<double>::denorm_min());
     light = next;
   }
@@ -84,136 +65,201 @@ std::vector<double> Cloud::weights_together() const {
   return weight;
 }
 
+double Cloud::share_of_ones(size_t island, size_t feature) const {
+  const Slot slot = slots_[feature];
+  if (slot < 0) return slot == kAllOne ? 1.0 : 0.0;
+  const uint64_t* word = bits_.data() + static_cast<size_t>(slot) / 64;
+  double zeros[kLanes] = {}, ones[kLanes] = {};
+  for (size_t i = begin(island), lane = 0; i < end(island); ++i, lane = (lane + 1) % kLanes) {
+    const auto bit = static_cast<double>(word[i * words_] >> slot % 64 & 1);
+    zeros[lane] += (1.0 - bit) * weight_[i];
+    ones[lane] += bit * weight_[i];
+  }
+  const double one = sum_of(ones, kLanes);
+  return one / (sum_of(zeros, kLanes) + one);
+}
+
 void Cloud::divide(const Ahead& ahead) {
-  child_.resize(2 * size());
+  for (std::vector<double>& children : child_) children.resize((size() + 63) / 64 * 64);
   if (log_weight_.empty()) {
     if (divide_plain(ahead)) return;
-    log_weight_.resize(size());
-    for (size_t i = 0; i < size(); ++i) log_weight_[i] = std::log(weight_[i]);
+    take_logarithms();
   }
   divide_logarithms(ahead);
 }
 
+void Cloud::pass(const int32_t* log_odds, bool side) {
+  for (std::vector<double>& children : child_) children.resize((size() + 63) / 64 * 64);
+  if (log_weight_.empty()) {
+    if (pass_plain(log_odds, side)) return;
+    take_logarithms();
+  }
+  divide_logarithms({log_odds, {side ? 0.0 : 1.0, side ? 1.0 : 0.0}});
+  join();
+}
+
+void Cloud::take_logarithms() {
+  log_weight_.resize(size());
+  for (size_t i = 0; i < size(); ++i) log_weight_[i] = std::log(weight_[i]);
+}
+
 // False where numbers leave the range of doubles.
 bool Cloud::divide_plain(const Ahead& ahead) {
-  const size_t n = size(), padded = (n + 63) / 64 * 64;
-  zero_.resize(padded);
-  one_.resize(padded);
-  kernels().chances(ahead.log_odds, padded, zero_.data(), one_.data());
+  const size_t n = size();
+  kernels().chances(ahead.log_odds, child_[0].size(), child_[0].data(), child_[1].data());
   for (size_t i = 0; ahead.falls && i < n; ++i) {
     if (ahead.falls[i]) continue;
-    zero_[i] = 1.0;
-    one_[i] = 0.0;
+    child_[0][i] = 1.0;
+    child_[1][i] = 0.0;
   }
+  const double* weight = weight_.data();
   uint32_t lost = 0;
-  for (size_t i = 0; i < n; ++i) {
-    const double seen0 = ahead.seen[0][i], seen1 = ahead.seen[1][i];
-    const double zero = zero_[i] * weight_[i] * seen0, one = one_[i] * weight_[i] * seen1;
-    lost |=
-        static_cast<uint32_t>((zero < kTiny) & (seen0 > 0.0)) | static_cast<uint32_t>((one < kTiny) & (seen1 > 0.0));
-    child_[2 * i] = zero;
-    child_[2 * i + 1] = one;
+  for (size_t side = 0; side < 2; ++side) {
+    double* child = child_[side].data();
+    if (const double* seen = ahead.seen_by[side])
+      for (size_t i = 0; i < n; ++i) {
+        child[i] *= weight[i] * seen[i];
+        lost |= static_cast<uint32_t>((child[i] < kTiny) & (seen[i] > 0.0));
+      }
+    else
+      for (size_t i = 0; i < n; ++i) {
+        child[i] *= weight[i] * ahead.seen[side];
+        lost |= static_cast<uint32_t>(child[i] < kTiny) & static_cast<uint32_t>(ahead.seen[side] > 0.0);
+      }
   }
   if (lost) return false;
-  double total[2];
   for (size_t island = 0; island < islands(); ++island) {
-    total[island] = sum_of(child_.data() + 2 * begin(island), 2 * (end(island) - begin(island)));
-    if (!(total[island] > 0.0)) return false;
+    for (size_t side = 0; side < 2; ++side)
+      share_[island][side] = sum_of(child_[side].data() + begin(island), end(island) - begin(island));
+    if (!(share_[island][0] + share_[island][1] > 0.0)) return false;
   }
   for (size_t island = 0; island < islands(); ++island) {
-    const double scale = 1.0 / total[island];
-    for (size_t j = 2 * begin(island); j < 2 * end(island); ++j) child_[j] *= scale;
-    log_marginal_[island] += std::log(total[island]);
+    const double total = share_[island][0] + share_[island][1], scale = 1.0 / total;
+    for (size_t side = 0; side < 2; ++side) {
+      for (size_t i = begin(island); i < end(island); ++i) child_[side][i] *= scale;
+      share_[island][side] *= scale;
+    }
+    log_marginal_[island] += std::log(total);
+  }
+  return true;
+}
+
+bool Cloud::pass_plain(const int32_t* log_odds, bool side) {
+  kernels().chances(log_odds, child_[0].size(), child_[0].data(), child_[1].data());
+  double* child = child_[side].data();
+  uint32_t lost = 0;
+  for (size_t i = 0; i < size(); ++i) {
+    child[i] *= weight_[i];
+    lost |= static_cast<uint32_t>(child[i] < kTiny);
+  }
+  if (lost) return false;
+  for (size_t island = 0; island < islands(); ++island) {
+    const double total = sum_of(child + begin(island), end(island) - begin(island)), scale = 1.0 / total;
+    for (size_t i = begin(island); i < end(island); ++i) weight_[i] = child[i] * scale;
+    log_marginal_[island] += std::log(total);
   }
   return true;
 }
 
 void Cloud::divide_logarithms(const Ahead& ahead) {
-  log_child_.resize(2 * size());
+  for (std::vector<double>& children : log_child_) children.resize(size());
   for (size_t island = 0; island < islands(); ++island) {
     const size_t from = begin(island), to = end(island);
     double most = kNever;
-    for (size_t i = from; i < to; ++i)
-      for (int32_t side = 0; side < 2; ++side) {
+    for (int32_t side = 0; side < 2; ++side)
+      for (size_t i = from; i < to; ++i) {
         const bool falls = !ahead.falls || ahead.falls[i];
+        const double seen = falls  ? (ahead.seen_by[side] ? ahead.seen_by[side][i] : ahead.seen[side])
+                            : side ? 0.0
+                                   : 1.0;
         const double log_p = falls ? static_cast<double>(log_likelihood(ahead.log_odds[i], side)) * kUnit : 0.0;
-        const double log_child = log_weight_[i] + log_p + std::log(ahead.seen[side][i]);
-        log_child_[2 * i + static_cast<size_t>(side)] = log_child;
+        const double log_child = log_weight_[i] + log_p + std::log(seen);
+        log_child_[side][i] = log_child;
         most = std::max(most, log_child);
       }
     if (most == kNever) {  // nothing is possible: whatever follows does not count
       for (size_t i = from; i < to; ++i) {
-        log_child_[2 * i] = log_weight_[i];
-        child_[2 * i] = weight_[i];
-        log_child_[2 * i + 1] = kNever;
-        child_[2 * i + 1] = 0.0;
+        log_child_[0][i] = log_weight_[i];
+        child_[0][i] = weight_[i];
+        log_child_[1][i] = kNever;
+        child_[1][i] = 0.0;
       }
+      share_[island][0] = 1.0;
+      share_[island][1] = 0.0;
       log_marginal_[island] = kNever;
       continue;
     }
-    for (size_t j = 2 * from; j < 2 * to; ++j) child_[j] = std::exp(log_child_[j] - most);
-    const double log_total = most + std::log(sum_of(child_.data() + 2 * from, 2 * (to - from)));
-    for (size_t j = 2 * from; j < 2 * to; ++j) {
-      log_child_[j] -= log_total;
-      child_[j] = log_child_[j] == kNever ? 0.0 : std::max(std::exp(log_child_[j]), kFloor);
+    double total = 0.0;
+    for (size_t side = 0; side < 2; ++side) {
+      for (size_t i = from; i < to; ++i) child_[side][i] = std::exp(log_child_[side][i] - most);
+      total += sum_of(child_[side].data() + from, to - from);
+    }
+    const double log_total = most + std::log(total);
+    for (size_t side = 0; side < 2; ++side) {
+      for (size_t i = from; i < to; ++i) {
+        double& log_child = log_child_[side][i];
+        log_child -= log_total;
+        child_[side][i] = log_child == kNever ? 0.0 : std::max(std::exp(log_child), kFloor);
+      }
+      share_[island][side] = sum_of(child_[side].data() + from, to - from);
     }
     log_marginal_[island] += log_total;
   }
 }
 
-double Cloud::share(size_t island, size_t side) const {
-  double sum = 0.0;
-  for (size_t j = 2 * begin(island) + side; j < 2 * end(island); j += 2) sum += child_[j];
-  return sum;
+void Cloud::join() {
+  for (size_t i = 0; i < size(); ++i) weight_[i] = child_[0][i] + child_[1][i];
+  for (size_t i = 0; i < log_weight_.size(); ++i) log_weight_[i] = log_add(log_child_[0][i], log_child_[1][i]);
 }
 
-void Cloud::join() {
-  for (size_t i = 0; i < size(); ++i) weight_[i] = child_[2 * i] + child_[2 * i + 1];
-  for (size_t i = 0; i < log_weight_.size(); ++i) log_weight_[i] = log_add(log_child_[2 * i], log_child_[2 * i + 1]);
+// More than `limit` children of an island weigh anything.
+bool Cloud::crowded(size_t island, size_t limit) const {
+  if (2 * (end(island) - begin(island)) <= limit) return false;
+  size_t n_children = 0;
+  for (const std::vector<double>& children : child_)
+    for (size_t i = begin(island); i < end(island); ++i) n_children += children[i] > 0.0;
+  return n_children > limit;
 }
 
 bool Cloud::branch(size_t limit, std::vector<uint8_t>& side) {
   ++n_branchings_;
   struct Part {
-    size_t from, to;  // of the children
+    size_t from, to;  // of the parents
     bool crowded;
-    size_t shift = 0;  // of its parents
+    size_t shift = 0;  // of the parents
   };
-  const auto crowded = [&](size_t island) {
-    size_t n_children = 0;
-    for (size_t j = 2 * begin(island); j < 2 * end(island); ++j) n_children += child_[j] > 0.0;
-    return n_children > limit;
-  };
-  if (const int only = only_side(limit, crowded); only >= 0) {
-    side.assign(size(), static_cast<uint8_t>(only));
-    for (size_t i = 0; i < size(); ++i) weight_[i] = child_[2 * i + static_cast<size_t>(only)];
-    return false;
-  }
   std::vector<Part> parts;
   for (size_t island = 0; island < islands(); ++island)
-    parts.push_back({2 * begin(island), 2 * end(island), crowded(island)});
+    parts.push_back({begin(island), end(island), crowded(island, limit)});
+  if (const int only = only_side(limit, parts[0].crowded, parts.back().crowded); only >= 0) {
+    side.assign(size(), static_cast<uint8_t>(only));
+    std::copy_n(child_[only].begin(), size(), weight_.begin());
+    return false;
+  }
+  size_t n = size();
   if (islands() == 1 && parts_ && parts[0].crowded) {  // two islands from the same parents
-    const size_t n = child_.size();
-    child_.resize(2 * n);
-    std::copy_n(child_.begin(), n, child_.begin() + static_cast<std::ptrdiff_t>(n));
-    if (!log_weight_.empty()) {
-      log_child_.resize(2 * n);
-      std::copy_n(log_child_.begin(), n, log_child_.begin() + static_cast<std::ptrdiff_t>(n));
+    const bool logarithms = !log_weight_.empty();
+    for (size_t s = 0; s < 2; ++s) {
+      child_[s].resize(2 * n);
+      std::copy_n(child_[s].begin(), n, child_[s].begin() + static_cast<std::ptrdiff_t>(n));
+      if (!logarithms) continue;
+      log_child_[s].resize(2 * n);
+      std::copy_n(log_child_[s].begin(), n, log_child_[s].begin() + static_cast<std::ptrdiff_t>(n));
     }
-    parts.push_back({n, 2 * n, true, n / 2});
+    parts.push_back({n, 2 * n, true, n});
+    n *= 2;
     log_marginal_[1] = log_marginal_[0];
     added_[1] = added_[0];
   }
-  Generation next;
   const bool rare = rare_chance_[0] < 1.0 || rare_chance_[1] < 1.0;
   const bool thinned = rare || std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.crowded; });
   const bool logarithms = !log_weight_.empty();
-  chance_.assign(thinned ? child_.size() : 0, 1.0);
+  for (std::vector<double>& chances : chance_) chances.assign(thinned ? n : 0, 1.0);
   end_.clear();
-  const size_t room = child_.size() + 1;
-  next.parent.resize(room);
-  next.chance.resize(thinned ? room : 0);
-  side.resize(room);
+  const size_t room = 2 * n + 1;
+  if (parent_.size() < room) parent_.resize(room);
+  if (kept_with_.size() < room) kept_with_.resize(room);
+  if (side.size() < room) side.resize(room);
   weight_.resize(room);
   log_weight_.resize(logarithms ? room : 0);
   size_t count = 0;
@@ -221,23 +267,24 @@ bool Cloud::branch(size_t limit, std::vector<uint8_t>& side) {
     const Part& part = parts[island];
     if (part.crowded) thin(island, part.from, part.to, limit);
     if (rare_chance_[island] < 1.0)
-      for (size_t j = part.from + rare_side_[island]; j < part.to; j += 2) chance_[j] *= rare_chance_[island];
-    for (size_t j = part.from; j < part.to; ++j) {  // without a branch, as above: what is not kept is written over
-      next.parent[count] = static_cast<uint32_t>(j / 2 - part.shift);
-      side[count] = j % 2;
-      weight_[count] = child_[j];
-      if (thinned) next.chance[count] = static_cast<float>(chance_[j]);
-      if (logarithms) log_weight_[count] = log_child_[j] - (thinned ? std::log(chance_[j]) : 0.0);
-      count += child_[j] > 0.0;
-    }
+      for (size_t i = part.from; i < part.to; ++i) chance_[rare_side_[island]][i] *= rare_chance_[island];
+    for (size_t i = part.from; i < part.to; ++i)
+      for (size_t s = 0; s < 2; ++s) {  // without a branch, as above: what is not kept is written over
+        parent_[count] = static_cast<uint32_t>(i - part.shift);
+        side[count] = static_cast<uint8_t>(s);
+        weight_[count] = child_[s][i];
+        if (thinned) kept_with_[count] = static_cast<float>(chance_[s][i]);
+        if (logarithms) log_weight_[count] = log_child_[s][i] - (thinned ? std::log(chance_[s][i]) : 0.0);
+        count += child_[s][i] > 0.0;
+      }
     end_.push_back(count);
   }
-  next.parent.resize(count);
-  next.chance.resize(thinned ? count : 0);
+  Generation next;
+  next.parent.assign(parent_.data(), parent_.data() + count);
+  if (thinned) next.chance.assign(kept_with_.data(), kept_with_.data() + count);
   side.resize(count);
   weight_.resize(count);
   log_weight_.resize(logarithms ? count : 0);
-  next.parent.shrink_to_fit();
   take(next.parent);
   generations_.push_back(std::move(next));
   return true;
@@ -246,17 +293,17 @@ bool Cloud::branch(size_t limit, std::vector<uint8_t>& side) {
 // If all children on one side together weigh less than a particle should, one draw decides about all of them: they are
 // left out, or weigh as much as a particle. That leaves the total weight as it was, on average the children's, too. The
 // side that is taken if both islands leave out the other one, or -1.
-int Cloud::only_side(size_t limit, const std::function<bool(size_t)>& crowded) {
+int Cloud::only_side(size_t limit, bool crowded, bool last_crowded) {
   rare_chance_[0] = rare_chance_[1] = 1.0;
   if (!log_weight_.empty() || (parts_ && islands() == 1)) return -1;
   int only = -1;
   bool same = true;
   for (size_t island = 0; island < islands(); ++island) {
-    if (!crowded(island)) {
+    if (!(island ? last_crowded : crowded)) {
       same = false;
       continue;
     }
-    const double shares[2] = {share(island, 0), share(island, 1)};
+    const double* shares = share_[island];
     const size_t rare = shares[1] < shares[0] ? 1 : 0;
     const double chance = shares[rare] * static_cast<double>(limit);
     if (!(chance < 1.0) || !(shares[rare] > 0.0)) {
@@ -267,7 +314,10 @@ int Cloud::only_side(size_t limit, const std::function<bool(size_t)>& crowded) {
     const bool kept = uniform(key, 0) < chance;
     const double of_rare = kept ? 1.0 / chance : 0.0;
     const double of_others = (1.0 - of_rare * shares[rare]) / (1.0 - shares[rare]);
-    for (size_t j = 2 * begin(island); j < 2 * end(island); ++j) child_[j] *= j % 2 == rare ? of_rare : of_others;
+    for (size_t i = begin(island); i < end(island); ++i) {
+      child_[rare][i] *= of_rare;
+      child_[1 - rare][i] *= of_others;
+    }
     rare_side_[island] = rare;
     rare_chance_[island] = chance;
     if (threshold_ == 0.0) threshold_ = shares[rare];
@@ -281,20 +331,23 @@ int Cloud::only_side(size_t limit, const std::function<bool(size_t)>& crowded) {
 // order of their bits, so seldom does a family die out; which of two children stays is for every parent to draw on its
 // own.
 void Cloud::thin(size_t island, size_t from, size_t to, size_t limit) {
-  double* children = child_.data() + from;
-  double* chances = chance_.data() + from;
-  const size_t n = (to - from) / 2;
-  const double threshold = threshold_of(children, 2 * n, limit, kGuess * threshold_);
+  double* child[2] = {child_[0].data() + from, child_[1].data() + from};
+  double* chance[2] = {chance_[0].data() + from, chance_[1].data() + from};
+  const size_t n = to - from;
+  const double threshold = threshold_of(child[0], child[1], n, limit, kGuess * threshold_);
   const double per_threshold = 1.0 / threshold;
-  for (size_t j = 0; j < 2 * n; ++j) chances[j] = std::min(children[j] * per_threshold, 1.0);
-  const double scale = static_cast<double>(limit) / sum_of(chances, 2 * n);
+  double expected_in_all = 0.0;
+  for (size_t s = 0; s < 2; ++s) {
+    for (size_t i = 0; i < n; ++i) chance[s][i] = std::min(child[s][i] * per_threshold, 1.0);
+    expected_in_all += sum_of(chance[s], n);
+  }
+  const double scale = static_cast<double>(limit) / expected_in_all;
   const RoundKey key = round_key(key_, 2 * n_branchings_ + island, limit);
   const double start = uniform(key, 0);
-  double end = 0.0, noise = 0.0;
+  double end = 0.0, noise[2] = {};
   int64_t kept = 0;
   for (size_t i = 0; i < n; ++i) {
-    double* child = children + 2 * i;
-    const double a = chances[2 * i], b = chances[2 * i + 1], expected = a + b;
+    const double a = chance[0][i], b = chance[1][i], expected = a + b;
     end += expected * scale;
     const auto upto = static_cast<int64_t>(end + start);
     const int64_t n_kept = upto - kept;  // expected, rounded up or down
@@ -305,19 +358,21 @@ void Cloud::thin(size_t island, size_t from, size_t to, size_t limit) {
     const bool first = u < (few ? a : 1.0 - b);
     for (size_t s = 0; s < 2; ++s) {  // without a branch, which could not be foreseen
       const int64_t needed = first == (s == 0) ? 1 : 2;
-      const double is_kept = static_cast<int>(n_kept >= needed) & static_cast<int>(child[s] > 0.0);
-      noise += is_kept * (1.0 - chances[2 * i + s]);
-      child[s] = is_kept * std::max(child[s], threshold);
+      double& own = child[s][i];
+      const double is_kept = static_cast<int>(n_kept >= needed) & static_cast<int>(own > 0.0);
+      noise[s] += is_kept * (1.0 - chance[s][i]);
+      own = is_kept * std::max(own, threshold);
     }
   }
-  added_[island] += noise * threshold * threshold;
+  added_[island] += (noise[0] + noise[1]) * threshold * threshold;
   threshold_ = threshold;
 }
 
 void Cloud::take(const std::vector<uint32_t>& parent) {
   spare_bits_.resize(parent.size() * words_);
-  for (size_t i = 0; i < parent.size(); ++i)
-    std::copy_n(bits_.data() + parent[i] * words_, words_, spare_bits_.data() + i * words_);
+  uint64_t* to = spare_bits_.data();
+  for (const uint32_t own : parent)
+    for (size_t w = 0; w < words_; ++w) *to++ = bits_[own * words_ + w];
   bits_.swap(spare_bits_);
   settle();
 }
@@ -366,15 +421,30 @@ void Cloud::set(size_t feature, const std::vector<uint8_t>& ones) {
   }
 }
 
+// Particles soon have few ancestors, so only these are looked at.
 double added_variance(const std::vector<Generation>& generations, std::vector<double> weight) {
   double variance = 0.0;
   std::vector<double> before;
+  std::vector<uint32_t> own(weight.size()), parents;
+  for (uint32_t i = 0; i < own.size(); ++i) own[i] = i;
   for (size_t g = generations.size(); g-- > 0;) {
-    const Generation& own = generations[g];
-    for (size_t i = 0; i < own.chance.size(); ++i)
-      variance += weight[i] * weight[i] * (1.0 - static_cast<double>(own.chance[i]));
-    before.assign(g ? generations[g - 1].parent.size() : 1, 0.0);
-    for (size_t i = 0; i < weight.size(); ++i) before[own.parent[i]] += weight[i];
+    const Generation& generation = generations[g];
+    before.resize(g ? generations[g - 1].parent.size() : 1);
+    for (const uint32_t i : own) before[generation.parent[i]] = 0.0;
+    parents.clear();
+    for (const uint32_t i : own) {
+      if (!generation.chance.empty())
+        variance += weight[i] * weight[i] * (1.0 - static_cast<double>(generation.chance[i]));
+      const uint32_t parent = generation.parent[i];
+      if (parents.empty() || parents.back() != parent) parents.push_back(parent);
+      before[parent] += weight[i];
+    }
+    // Two islands may have the same parents.
+    if (!std::is_sorted(parents.begin(), parents.end())) {
+      std::sort(parents.begin(), parents.end());
+      parents.erase(std::unique(parents.begin(), parents.end()), parents.end());
+    }
+    own.swap(parents);
     weight.swap(before);
   }
   return variance;

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "narrow.hpp"
@@ -57,22 +56,28 @@ class Cloud {
     return bits_[particle * words_ + static_cast<size_t>(slot) / 64] >> slot % 64 & 1;
   }
 
-  // What comes next for each particle: the log-odds of a 1, and how likely either side makes what was seen. One that
-  // does not fall stays as it is.
+  double share_of_ones(size_t island, size_t feature) const;
+
+  // What comes next: the log-odds of a 1 for each particle, and how likely either side makes what was seen, for each or
+  // for all. One that does not fall stays as it is.
   struct Ahead {
     const int32_t* log_odds;  // room for whole words
-    const double* seen[2];
-    const uint8_t* falls = nullptr;  // null: all
+    double seen[2];
+    const double* seen_by[2] = {nullptr, nullptr};  // null: it is the same for all
+    const uint8_t* falls = nullptr;                 // null: all
   };
 
   // Weighs the two children of every particle; the marginal is multiplied by what they weigh together.
   void divide(const Ahead& ahead);
-  double share(size_t island, size_t side) const;  // of the children on that side
+  double share(size_t island, size_t side) const { return share_[island][side]; }  // of the children on that side
 
   // Then: no particle has more than one child that counts. Or up to `limit` of an island's children are kept: which
   // side each one took; if there is a new generation, it tells where they come from, and otherwise each has one child.
   void join();
   bool branch(size_t limit, std::vector<uint8_t>& side);
+
+  // Both at once, where all particles go to the same side.
+  void pass(const int32_t* log_odds, bool side);
 
   // Bit `feature` of every particle, or of all.
   void set(size_t feature, const std::vector<uint8_t>& ones);
@@ -88,8 +93,11 @@ class Cloud {
  private:
   bool divide_plain(const Ahead& ahead);
   void divide_logarithms(const Ahead& ahead);
+  bool pass_plain(const int32_t* log_odds, bool side);
+  void take_logarithms();
   void thin(size_t island, size_t from, size_t to, size_t limit);
-  int only_side(size_t limit, const std::function<bool(size_t)>& crowded);
+  bool crowded(size_t island, size_t limit) const;
+  int only_side(size_t limit, bool crowded, bool last_crowded);
   void take(const std::vector<uint32_t>& parent);
   void settle();
 
@@ -100,9 +108,11 @@ class Cloud {
   std::vector<uint64_t> bits_, spare_bits_;
   std::vector<uint64_t> in_use_;  // slots
   std::vector<double> weight_;
-  std::vector<double> log_weight_;                  // empty while doubles are enough
-  std::vector<double> child_, log_child_, chance_;  // two for every particle
-  std::vector<double> zero_, one_;
+  std::vector<double> log_weight_;                           // empty while doubles are enough
+  std::vector<double> child_[2], log_child_[2], chance_[2];  // by side, for every particle
+  std::vector<uint32_t> parent_;                             // as a generation has them
+  std::vector<float> kept_with_;
+  double share_[2][2] = {};  // by island and side
   std::vector<Generation> generations_;
   std::vector<size_t> end_{1};  // of the islands
   double log_marginal_[2] = {0.0, 0.0};

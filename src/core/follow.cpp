@@ -63,6 +63,7 @@ struct Scratch {
   std::vector<int32_t> log_odds, some_odds;
   std::vector<double> seen[2], ahead;
   std::vector<uint8_t> side, falls, ones;
+  std::vector<uint16_t> cell;
   std::vector<int32_t> at, next;
   std::vector<uint32_t> index;
 };
@@ -144,10 +145,7 @@ class Row {
     for (int32_t node = column.n_nodes ? 0 : -1; node >= 0;) {
       const bool bit = static_cast<int32_t>(cell) >= column.cut[node];
       shop.log_odds(cloud_, static_cast<size_t>(node), nullptr, n, scratch.log_odds.data());
-      scratch.seen[0].assign(n, bit ? 0.0 : 1.0);
-      scratch.seen[1].assign(n, bit ? 1.0 : 0.0);
-      cloud_.divide({scratch.log_odds.data(), {scratch.seen[0].data(), scratch.seen[1].data()}});
-      cloud_.join();
+      cloud_.pass(scratch.log_odds.data(), bit);
       node = column.children[2 * node + bit];
     }
     for (size_t b = 0; b < column.n_bits; ++b) {
@@ -156,9 +154,41 @@ class Row {
     }
   }
 
-  // A cell that is not known. A node counts with the largest likelihood that is still ahead, relative to what it was:
-  // at the cell this comes to the cell's own.
+  // A cell that is not known.
   void fall(size_t k, const EvidenceView::Column& unknown, Workshop& shop, Scratch& scratch) {
+    const ColumnTree& column = shop.column();
+    if (column.n_cells == 2)
+      fall_once(unknown, shop, scratch);
+    else
+      fall_to_cell(unknown, shop, scratch);
+    if (parted_ != cloud_.islands()) std::copy_n(expected_, unknown.first + column.n_cells, second_.data());
+    parted_ = cloud_.islands();
+    const std::vector<uint16_t>& cell = scratch.cell;
+    scratch.ones.resize(cell.size());
+    for (size_t b = 0; b < column.n_bits; ++b) {
+      const int32_t low = column.ones_low[b], high = column.ones_high[b];
+      for (size_t i = 0; i < cell.size(); ++i) scratch.ones[i] = (cell[i] >= low) & (cell[i] < high);
+      cloud_.set(column.first_bit + b, scratch.ones);
+    }
+    marks_.push_back({k, cloud_.generations().size(), cell});
+    if (how_.islands) pending_.push_back({&unknown, {cloud_.added(0), cloud_.added(1)}});
+  }
+
+  void fall_once(const EvidenceView::Column& unknown, Workshop& shop, Scratch& scratch) {
+    const double* own = likelihood(unknown, 2);
+    const size_t n = cloud_.size();
+    scratch.log_odds.resize(whole_words(n));
+    shop.log_odds(cloud_, 0, nullptr, n, scratch.log_odds.data());
+    cloud_.divide({scratch.log_odds.data(), {own[0], own[1]}});
+    for (size_t island = 0; island < cloud_.islands(); ++island)
+      for (size_t side = 0; side < 2; ++side) expected(unknown, island)[side] = cloud_.share(island, side);
+    cloud_.branch(how_.limit, scratch.side);
+    scratch.cell.assign(scratch.side.begin(), scratch.side.end());
+  }
+
+  // A node counts with the largest likelihood that is still ahead, relative to what it was: at the cell this comes to
+  // the cell's own.
+  void fall_to_cell(const EvidenceView::Column& unknown, Workshop& shop, Scratch& scratch) {
     const ColumnTree& column = shop.column();
     look_ahead(unknown, column, scratch.ahead);
     const double* ahead = scratch.ahead.data();
@@ -167,7 +197,6 @@ class Row {
     };
     std::vector<int32_t>& at = scratch.at;
     at.assign(cloud_.size(), column.n_nodes ? 0 : ~0);
-    double* expected[2] = {expected_ + unknown.first, second_.data() + unknown.first};
     while (std::any_of(at.begin(), at.end(), [](int32_t node) { return node >= 0; })) {
       const size_t n = cloud_.size();
       scratch.falls.resize(n);
@@ -175,10 +204,6 @@ class Row {
       ask(shop, scratch);
       for (size_t side = 0; side < 2; ++side) {
         scratch.seen[side].resize(n);
-        if (column.n_nodes == 1) {
-          scratch.seen[side].assign(n, ahead[1 + side]);
-          continue;
-        }
         for (size_t i = 0; i < n; ++i) {
           const int32_t node = at[i];
           double share = side ? 0.0 : 1.0;
@@ -189,9 +214,10 @@ class Row {
           scratch.seen[side][i] = share;
         }
       }
-      cloud_.divide({scratch.log_odds.data(), {scratch.seen[0].data(), scratch.seen[1].data()}, scratch.falls.data()});
-      for (size_t island = 0; column.n_cells == 2 && island < cloud_.islands(); ++island)
-        for (size_t side = 0; side < 2; ++side) expected[island][side] = cloud_.share(island, side);
+      cloud_.divide({scratch.log_odds.data(),
+                     {1.0, 1.0},
+                     {scratch.seen[0].data(), scratch.seen[1].data()},
+                     scratch.falls.data()});
       const bool moved = cloud_.branch(how_.limit, scratch.side);
       scratch.next.resize(cloud_.size());
       for (size_t i = 0; i < cloud_.size(); ++i) {
@@ -200,21 +226,18 @@ class Row {
       }
       at.swap(scratch.next);
     }
-    Mark mark{k, cloud_.generations().size(), std::vector<uint16_t>(at.size())};
-    for (size_t i = 0; i < at.size(); ++i) mark.cell[i] = static_cast<uint16_t>(~at[i]);
-    for (size_t island = 0; column.n_cells != 2 && island < cloud_.islands(); ++island)
+    scratch.cell.resize(at.size());
+    for (size_t i = 0; i < at.size(); ++i) scratch.cell[i] = static_cast<uint16_t>(~at[i]);
+    for (size_t island = 0; island < cloud_.islands(); ++island)
       for (size_t i = cloud_.begin(island); i < cloud_.end(island); ++i)
-        expected[island][mark.cell[i]] += cloud_.weight()[i];
-    if (parted_ != cloud_.islands()) std::copy_n(expected_, unknown.first + column.n_cells, second_.data());
-    parted_ = cloud_.islands();
-    scratch.ones.resize(at.size());
-    for (size_t b = 0; b < column.n_bits; ++b) {
-      for (size_t i = 0; i < at.size(); ++i)
-        scratch.ones[i] = ~at[i] >= column.ones_low[b] && ~at[i] < column.ones_high[b];
-      cloud_.set(column.first_bit + b, scratch.ones);
-    }
-    marks_.push_back(std::move(mark));
-    if (how_.islands) pending_.push_back({&unknown, {cloud_.added(0), cloud_.added(1)}});
+        expected(unknown, island)[scratch.cell[i]] += cloud_.weight()[i];
+  }
+
+  double* expected(const EvidenceView::Column& unknown, size_t island) {
+    return (island ? second_.data() : expected_) + unknown.first;
+  }
+  const double* likelihood(const EvidenceView::Column& unknown, size_t n_cells) const {
+    return unknown.likelihood + (unknown.by_row ? row_ * n_cells : 0);
   }
 
   // The log-odds of all particles, each at its node.
@@ -239,7 +262,7 @@ class Row {
 
   // The largest likelihood in the subtree of every node and, after the nodes, of every cell.
   void look_ahead(const EvidenceView::Column& unknown, const ColumnTree& column, std::vector<double>& ahead) const {
-    const double* own = unknown.likelihood + (unknown.by_row ? row_ * column.n_cells : 0);
+    const double* own = likelihood(unknown, column.n_cells);
     ahead.assign(column.n_nodes, 0.0);
     ahead.insert(ahead.end(), own, own + column.n_cells);
     for (size_t node = column.n_nodes; node-- > 0;)
@@ -253,6 +276,11 @@ class Row {
   // The shares of the cells of a column among the particles of an island.
   void read(const ColumnTree& column, size_t island, double* shares) const {
     std::fill_n(shares, column.n_cells, 0.0);
+    if (column.n_cells == 2) {
+      shares[1] = cloud_.share_of_ones(island, column.first_bit);
+      shares[0] = 1.0 - shares[1];
+      return;
+    }
     for (size_t i = cloud_.begin(island); i < cloud_.end(island); ++i) {
       int32_t node = column.n_nodes ? 0 : ~0;
       while (node >= 0) node = column.children[2 * node + cloud_.bit(i, column.first_bit + static_cast<size_t>(node))];
@@ -277,8 +305,8 @@ class Row {
       early_[island].resize(evidence_.n_cells);
       double* shares = early_[island].data() + oldest.column->first;
       read(column, island, shares);
-      const double* expected = (island ? second_.data() : expected_) + oldest.column->first;
-      draw_back(shares, expected, column.n_cells, kPseudocount * (cloud_.added(island) - oldest.added[island]));
+      draw_back(shares, expected(*oldest.column, island), column.n_cells,
+                kPseudocount * (cloud_.added(island) - oldest.added[island]));
     }
   }
 

@@ -141,6 +141,11 @@ struct QuantisedTotals {
   int64_t h = 0;
 };
 
+struct Light {
+  double weight;  // of those that are not too heavy
+  size_t heavy;   // as many are
+};
+
 struct Kernels {
   const char* name;
 
@@ -224,6 +229,9 @@ struct Kernels {
 
   // Transposes the four 64 x 64 bit matrices, in place.
   void (*transpose_block)(BitBlock& block);
+
+  // Of weights, those that are not heavier than c.
+  Light (*light_of)(const double* weight, size_t count, double c);
 };
 
 // The path in use: the fastest that this machine has, or the one named by LBARN_SIMD (avx2, neon, portable).

@@ -51,6 +51,8 @@ struct WideLanes {
 // Up to 64 values are four registers, and 16 rows look theirs up at once.
 class WideLeafValues {
  public:
+  static constexpr size_t kMasked = 32;
+
   LBARN_TARGET WideLeafValues(const int32_t* values, size_t leaves) : any_(values, leaves), few_(leaves <= 64) {
     for (size_t k = 0; few_ && k < 4; ++k) {
       const size_t left = leaves > 16 * k ? std::min<size_t>(16, leaves - 16 * k) : 0;
@@ -70,7 +72,37 @@ class WideLeafValues {
     }
   }
 
+  LBARN_TARGET LBARN_INLINE static void add_masked(const uint64_t* masks, size_t stride, const int32_t* values,
+                                                   size_t leaves, int32_t* log_odds) {
+    // The leaf of 64 rows in a byte each, and then 16 of them look up its value.
+    const __m512i one = _mm512_set1_epi8(1);
+    __m512i number = one, leaf = _mm512_setzero_si512();
+    for (size_t l = 1; l < leaves; ++l) {
+      leaf = _mm512_mask_mov_epi8(leaf, static_cast<__mmask64>(masks[l * stride]), number);
+      number = _mm512_add_epi8(number, one);
+    }
+    const Tables tables{_mm512_maskz_loadu_epi32(first_of(leaves), values),
+                        leaves > 16 ? _mm512_maskz_loadu_epi32(first_of(leaves - 16), values + 16) : one};
+    add_looked_up(tables, _mm512_castsi512_si128(leaf), log_odds);
+    add_looked_up(tables, _mm512_extracti32x4_epi32(leaf, 1), log_odds + 16);
+    add_looked_up(tables, _mm512_extracti32x4_epi32(leaf, 2), log_odds + 32);
+    add_looked_up(tables, _mm512_extracti32x4_epi32(leaf, 3), log_odds + 48);
+  }
+
  private:
+  struct Tables {
+    __m512i low, high;
+  };
+
+  LBARN_TARGET LBARN_INLINE static __mmask16 first_of(size_t count) {
+    return static_cast<__mmask16>((uint64_t{1} << std::min<size_t>(count, 16)) - 1u);
+  }
+
+  LBARN_TARGET LBARN_INLINE static void add_looked_up(const Tables& tables, __m128i leaf, int32_t* log_odds) {
+    const __m512i value = _mm512_permutex2var_epi32(tables.low, _mm512_cvtepu8_epi32(leaf), tables.high);
+    _mm512_storeu_si512(log_odds, _mm512_add_epi32(_mm512_loadu_si512(log_odds), value));
+  }
+
   LeafValues any_;
   bool few_;
   __m512i tables_[4];

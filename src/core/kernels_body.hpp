@@ -343,10 +343,10 @@ LBARN_TARGET size_t list_rows(const uint64_t* mask, size_t words, uint32_t* out)
 constexpr size_t kMaxPlanes = 16;
 constexpr size_t kStackLeaves = 256;
 
-// The leaf of each of the rows in kWords words. `masks` has room for so many words per leaf.
+// The rows in kWords words that are in each leaf: so many words per leaf.
 template <size_t kWords>
-LBARN_TARGET LBARN_INLINE void assign_words(const uint64_t* columns, size_t column_words, const Tree& tree,
-                                            uint64_t* masks, uint16_t* leaf) {
+LBARN_TARGET LBARN_INLINE void mask_leaves(const uint64_t* columns, size_t column_words, const Tree& tree,
+                                           uint64_t* masks) {
   std::fill(masks, masks + kWords, ~uint64_t{0});
   for (size_t k = 0; k < tree.n_splits; ++k) {
     uint64_t* zeros = masks + tree.splits[k].leaf * kWords;
@@ -358,6 +358,11 @@ LBARN_TARGET LBARN_INLINE void assign_words(const uint64_t* columns, size_t colu
       zeros[w] = m & ~c;
     }
   }
+}
+
+// The leaf of each of these rows.
+template <size_t kWords>
+LBARN_TARGET LBARN_INLINE void list_leaves(const uint64_t* masks, const Tree& tree, uint16_t* leaf) {
   // Bit p of a row's leaf index is set where the row is in any leaf whose index has that bit.
   alignas(64) uint32_t planes[kMaxPlanes][2 * kWords];
   size_t n_planes = 0;
@@ -369,6 +374,14 @@ LBARN_TARGET LBARN_INLINE void assign_words(const uint64_t* columns, size_t colu
     std::memcpy(planes[n_planes], plane, sizeof plane);
   }
   for (size_t i = 0; i < 2 * kWords; ++i) Isa::leaf_indices(planes[0] + i, 2 * kWords, n_planes, leaf + 32 * i);
+}
+
+// `masks` has room for kWords words per leaf.
+template <size_t kWords>
+LBARN_TARGET LBARN_INLINE void assign_words(const uint64_t* columns, size_t column_words, const Tree& tree,
+                                            uint64_t* masks, uint16_t* leaf) {
+  mask_leaves<kWords>(columns, column_words, tree, masks);
+  list_leaves<kWords>(masks, tree, leaf);
 }
 
 // Masks for the leaves of one block: on the stack where they fit.
@@ -634,8 +647,15 @@ LBARN_TARGET LBARN_INLINE void add_to_words(const uint64_t* columns, size_t colu
   alignas(64) uint16_t leaf[64 * kWords];
   for (size_t t = 0; t < trees.count; ++t) {
     const Tree tree = trees.tree(t);
-    assign_words<kWords>(columns, column_words, tree, masks, leaf);
-    for (size_t r = 0; r < 64 * kWords; ++r) f[r] += tree.values[leaf[r]];
+    mask_leaves<kWords>(columns, column_words, tree, masks);
+    if (tree.n_splits < Isa::LeafValues::kMasked) {
+      for (size_t w = 0; w < kWords; ++w)
+        Isa::LeafValues::add_masked(masks + w, kWords, tree.values, tree.n_splits + 1, f + 64 * w);
+      continue;
+    }
+    list_leaves<kWords>(masks, tree, leaf);
+    const Isa::LeafValues values(tree.values, tree.n_splits + 1);
+    for (size_t r = 0; r < 64 * kWords; r += 64) values.add(leaf + r, f + r);
   }
 }
 
@@ -702,6 +722,27 @@ LBARN_TARGET void chances(const int32_t* log_odds, size_t count, double* zero, d
   }
 }
 
+// In a fixed order: eight sums.
+LBARN_TARGET Light light_of(const double* weight, size_t count, double c) {
+  constexpr size_t kLanes = 8;
+  double sum[kLanes] = {};
+  uint64_t heavy[kLanes] = {};
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (size_t l = 0; l < kLanes; ++l) {
+      const double w = weight[i + l];
+      sum[l] += w > c ? 0.0 : w;
+      heavy[l] += w > c;
+    }
+  for (; i < count; ++i) {
+    sum[0] += weight[i] > c ? 0.0 : weight[i];
+    heavy[0] += weight[i] > c;
+  }
+  Light light{((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7])), 0};
+  for (const uint64_t each : heavy) light.heavy += each;
+  return light;
+}
+
 // Swaps, in every pair of rows kStep apart, the bits of the first that are outside `keep` with those of the second
 // that are inside.
 template <size_t kStep>
@@ -728,10 +769,10 @@ LBARN_TARGET void transpose_block(BitBlock& block) {
 }
 
 constexpr Kernels kKernels = {
-    Isa::kName,          histogram,     interleave_rows, histogram_of_all, best_split,     add_cells<uint16_t>,
-    add_cells<uint32_t>, sum_cells,     divide_cells,    subtract_cells,   score_few,      split_mask,
-    list_rows,           assign_leaves, sum_leaves,      advance,          advance_score,  quantise,
-    quantise_counted,    draw_features, add_trees,       chances,          transpose_block};
+    Isa::kName,          histogram,     interleave_rows, histogram_of_all, best_split,      add_cells<uint16_t>,
+    add_cells<uint32_t>, sum_cells,     divide_cells,    subtract_cells,   score_few,       split_mask,
+    list_rows,           assign_leaves, sum_leaves,      advance,          advance_score,   quantise,
+    quantise_counted,    draw_features, add_trees,       chances,          transpose_block, light_of};
 
 }  // namespace
 }  // namespace lbarn

@@ -133,7 +133,8 @@ void NarrowTrees::add_tree(const Tree& tree, uint64_t leaves, const Slot* slots)
   uint8_t taken_back[LeafSets::kLeaves];
   uint64_t parts = 0;  // splits
   size_t count = 0;
-  for (uint64_t left = leaves; left > 1;) {
+  uint64_t left = leaves;
+  while (left & (left - 1)) {
     const auto k = static_cast<size_t>(62 - __builtin_clzll(left));
     const size_t from = tree.splits[k].leaf;
     taken_back[count++] = static_cast<uint8_t>(k);
@@ -154,23 +155,21 @@ void NarrowTrees::add_tree(const Tree& tree, uint64_t leaves, const Slot* slots)
     return;
   }
   uint8_t place[LeafSets::kLeaves];  // of each leaf among those that are left
-  place[0] = 0;
-  splits_.clear();
+  place[__builtin_ctzll(left)] = 0;
+  splits_.resize(static_cast<size_t>(__builtin_popcountll(parts)));
   own_.clear();
-  while (count-- > 0) {
+  for (size_t made = 0; count-- > 0;) {
     const size_t k = taken_back[count], from = tree.splits[k].leaf;
-    if (!(parts >> k & 1)) {
-      place[k + 1] = place[from];
-      continue;
-    }
+    place[k + 1] = place[from];
+    if (!(parts >> k & 1)) continue;
     const Slot slot = slots[tree.splits[k].feature];
-    splits_.push_back({place[from], static_cast<uint16_t>(slot)});
-    place[k + 1] = static_cast<uint8_t>(splits_.size());
-    if (std::find(own_.begin(), own_.end(), slot) == own_.end()) own_.push_back(slot);
+    splits_[made] = {place[from], static_cast<uint16_t>(slot)};
+    place[k + 1] = static_cast<uint8_t>(++made);
+    add_own(slot);
   }
   values_.resize(splits_.size() + 1);
-  for (uint64_t left = leaves; left; left &= left - 1) {
-    const auto leaf = static_cast<size_t>(__builtin_ctzll(left));
+  for (; leaves; leaves &= leaves - 1) {
+    const auto leaf = static_cast<size_t>(__builtin_ctzll(leaves));
     values_[place[leaf]] = tree.values[leaf];
   }
   add_splits();
@@ -193,7 +192,7 @@ void NarrowTrees::add_large(const Tree& tree, const std::vector<Slot>& slots) {
     }
     splits_.push_back({static_cast<uint16_t>(place[leaf]), static_cast<uint16_t>(slot)});
     place[k + 1] = static_cast<int32_t>(splits_.size());
-    if (std::find(own_.begin(), own_.end(), slot) == own_.end()) own_.push_back(slot);
+    add_own(slot);
   }
   values_.resize(splits_.size() + 1);
   for (size_t l = 0; l <= tree.n_splits; ++l)
@@ -230,15 +229,20 @@ void NarrowTrees::merge(const std::vector<Slot>& own) {
     table_[at] = static_cast<uint32_t>(merged_.size());
   }
   Merged& there = merged_[table_[at] - 1];
-  for (size_t bits = 0; bits < size_t{1} << own.size(); ++bits) {
-    uint16_t leaf = 0;
-    for (size_t k = 0; k < splits_.size(); ++k) {
-      size_t which = 0;
-      while (own[which] != splits_[k].feature) ++which;
-      if (splits_[k].leaf == leaf && (bits >> which & 1)) leaf = static_cast<uint16_t>(k + 1);
-    }
-    there.sum[bits] += values_[leaf];
+  // By slot, the combinations of bits in which its own is set; by leaf, those that lead there.
+  constexpr uint8_t kSet[kMerged] = {0xAA, 0xCC, 0xF0};
+  leads_.resize(values_.size());
+  leads_[0] = 0xFF;
+  for (size_t k = 0; k < splits_.size(); ++k) {
+    size_t which = 0;
+    while (own[which] != splits_[k].feature) ++which;
+    uint8_t& zeros = leads_[splits_[k].leaf];
+    leads_[k + 1] = zeros & kSet[which];
+    zeros = static_cast<uint8_t>(zeros & ~kSet[which]);
   }
+  for (size_t leaf = 0; leaf < values_.size(); ++leaf)
+    for (size_t bits = 0; bits < size_t{1} << own.size(); ++bits)
+      there.sum[bits] += leads_[leaf] >> bits & 1 ? values_[leaf] : 0;
 }
 
 // Merged trees become complete ones: leaf b is that of the rows whose bits are b.

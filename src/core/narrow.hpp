@@ -70,6 +70,12 @@ class NarrowTrees {
   Slot narrow_count(const CountsView& counts, size_t feature, const std::vector<Slot>& slots);
   void add_tree(const Tree& tree, uint64_t leaves, const Slot* slots);
   void add_large(const Tree& tree, const std::vector<Slot>& slots);
+  void add_own(Slot slot) {  // no more than tell that there are too many
+    if (own_.size() > merged_bits_) return;
+    for (const Slot other : own_)
+      if (other == slot) return;
+    own_.push_back(slot);
+  }
   void add_splits();
   void merge(const std::vector<Slot>& own);
   void finish();
@@ -90,6 +96,7 @@ class NarrowTrees {
   std::vector<Split> splits_;
   std::vector<int32_t> values_;
   std::vector<Slot> own_;
+  std::vector<uint8_t> leads_;
   // Merged trees: by their slots, the sum for each of 2^k combinations.
   struct Merged {
     Slot slot[kMerged];

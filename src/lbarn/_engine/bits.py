@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import isqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +19,8 @@ MAX_ROWS = 30_000_000  # the histogram's sums fit 31 bits
 
 _CHUNK_ROWS = 4096  # rows unpacked at a time
 _FEWEST = 16_384  # rows of which equal ones are merged: among fewer, the noise of rounding each by itself does good
-_LOOKED_AT = 512  # rows, to see whether many are equal
+_LOOKED_AT = 4  # times the square root of the number of rows, to see whether many are equal
+_SEEN_AGAIN = 16  # of them, with half as many different rows as rows: 16 n / 2 pairs are looked at, a share 2 / n of them equal
 
 Count = NDArray[np.uint32] | None
 
@@ -81,8 +83,10 @@ class PackedBits:
 
         All of them, and no counts, if too few are equal for it to be worth while.
         """
-        few = rows[:_LOOKED_AT]
-        if len(rows) < _FEWEST or _core.distinct_rows(self.rows, few, n_columns, len(few) * 3 // 4) is None:
+        if len(rows) < _FEWEST:
+            return rows, None
+        few = np.ascontiguousarray(rows[:: max(1, len(rows) // (_LOOKED_AT * isqrt(len(rows)) + 1))])
+        if _core.distinct_rows(self.rows, few, n_columns, max(0, len(few) - _SEEN_AGAIN)) is None:
             return rows, None
         return _core.distinct_rows(self.rows, rows, n_columns, len(rows) // 3) or (rows, None)
 

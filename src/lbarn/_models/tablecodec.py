@@ -34,6 +34,7 @@ from lbarn.errors import CompressedDataError
 __all__ = ["compress", "decompress"]
 
 Values = NDArray[Any]
+Inside = tuple[NDArray[np.int64], NDArray[np.int64]]  # symbol and offset of every value in its cell
 
 _ENVELOPE = Envelope(
     magic=b"LBARNt",
@@ -72,10 +73,9 @@ def _grouped(tables: Iterable[CodedTable]) -> Iterator[tuple[list[Column], Cells
     columns: list[Column] = []
     waiting: list[Cells] = []
     for table in tables:
-        for chunk in table.complete_chunks():
-            own = list(table.columns(slice(chunk.start, chunk.start + len(chunk))))
+        for own, own_cells in table.complete_columns():
             columns = [above + below for above, below in zip(columns, own)] if waiting else own
-            waiting.append(chunk.cells)
+            waiting.append(own_cells)
             n = sum(map(len, waiting))
             if n < _GROUP_ROWS:
                 continue
@@ -97,15 +97,18 @@ def _pushed(book: Codebook, columns: list[Column], cells: Cells, digest: Any) ->
     coder = constriction.stream.stack.AnsCoder()
     exceptions: dict[int, tuple[NDArray[np.intp], Values]] = {}
     stored: list[Values] = []
+    insides: list[Inside] = []
     for j, (code, column) in enumerate(zip(book.codes, columns)):
         values = _stored(code, column)
-        decoded = _plain_values(code, code.from_inside(cells[:, j], code.inside(cells[:, j], code.as_plain(column))))
+        inside = code.inside(cells[:, j], code.as_plain(column))
+        decoded = _plain_values(code, code.from_inside(cells[:, j], inside))
         different = np.flatnonzero(~_same(values, decoded) & ~column.missing)
         if len(different):
             exceptions[j] = different, values[different]
         stored.append(values)
+        insides.append(inside)
     for j in reversed(range(book.n_columns)):
-        _push(coder, book.codes[j], cells[:, j], book.codes[j].as_plain(columns[j]))
+        _push(coder, book.codes[j], cells[:, j], insides[j])
     _digest_values(digest, stored, columns)
     return stream_of(coder), _packed(exceptions)
 
@@ -186,8 +189,8 @@ def _groups(code: ColumnCode, cells: NDArray[Any]) -> Iterator[tuple[int, NDArra
             yield cell, rows
 
 
-def _push(coder: Any, code: ColumnCode, cells: NDArray[Any], plain: Column) -> None:
-    symbols, offsets = code.inside(cells, plain)
+def _push(coder: Any, code: ColumnCode, cells: NDArray[Any], inside: Inside) -> None:
+    symbols, offsets = inside
     for cell, rows in reversed(list(_groups(code, cells))):
         chances, n_other = code.choices(cell)
         own = symbols[rows]
@@ -200,7 +203,7 @@ def _push(coder: Any, code: ColumnCode, cells: NDArray[Any], plain: Column) -> N
             _encode(coder, own, _model(chances))
 
 
-def _pop(coder: Any, code: ColumnCode, cells: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _pop(coder: Any, code: ColumnCode, cells: NDArray[Any]) -> Inside:
     symbols, offsets = np.zeros(len(cells), np.int64), np.zeros(len(cells), np.int64)
     for cell, rows in _groups(code, cells):
         chances, n_other = code.choices(cell)
@@ -315,7 +318,7 @@ def _digest_values(digest: Any, values: Sequence[Values], columns: Sequence[Colu
         if own.dtype == object:
             texts = own[~column.missing].tolist()
             written = {text: f"{len(text)}:{text}" for text in set(texts)}
-            digest.update("".join([written[text] for text in texts]).encode())
+            digest.update("".join(map(written.__getitem__, texts)).encode())
         else:
             digest.update(np.where(column.missing, 0, own).astype(own.dtype).tobytes())
 

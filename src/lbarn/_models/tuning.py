@@ -33,7 +33,6 @@ from lbarn._training.counts import kinds_of_ones
 from lbarn._training.curves import curves, is_rising, padded, with_peers
 from lbarn._training.data import GivenRows
 from lbarn._training.run import settle, train_network
-from lbarn._training.selection import select
 from lbarn.parameters import takes
 
 if TYPE_CHECKING:
@@ -63,7 +62,6 @@ ROUNDS = 200  # of a trial
 MOST_ROUNDS = 2000  # of the network
 _MEMBERS_ROUNDS = 1000  # of a network among many
 _MOST_BAGS = 4  # networks of an order
-SELECTIONS = ("individual", "common", "linearized")
 
 _FOLDS = 5
 _SHARE_OF_TRIALS = 0.4  # of the time
@@ -72,8 +70,8 @@ _FIRST_DIMENSIONS = 8  # to see how long a trial takes
 _MORE_DIMENSIONS = 4  # times as many as before
 _REFIT = 1.3  # how much longer a fit takes with it
 _SAFETY = 0.75
-_LONGER = 2.0  # how much further than a trial the network may go if its columns stop when they are done
-_PATIENCE = 2.5  # of such a column, in rounds times learning rate: as much as with the defaults
+_LONGER = 2.0  # how much further than a trial the network may go: its columns stop when they are done
+_PATIENCE = 2.5  # of a column, in rounds times learning rate: that of the defaults, so that neither is favoured
 _DEFAULT_ROUNDS = 3 * ROUNDS  # that a column takes with the defaults, mostly
 _SHARE_OF_COMPARISON = 0.25  # of the time that trials leave
 _SHARE_OF_DEFAULTS = 0.2  # of the time, at most
@@ -99,7 +97,7 @@ def tune(
     verbose: int = 1,
     **parameters: Any,
 ) -> LBARN | LBARNEnsemble:
-    """A network with the leaves, learning rate, split bits, regularisation and selection that validate best.
+    """A network with the leaves, learning rate, split bits and regularisation that validate best.
 
     The search begins at the defaults. If there is time to train the network of the defaults too, and nothing validates better, that is returned.
 
@@ -171,11 +169,11 @@ def tune(
     how, data = settle(model, data, range(rows.n_columns))
     model.set_params(max_leaf_nodes=how.max_leaf_nodes, counts=bool(data.counted))
 
-    def fitted(model: LBARN) -> tuple[LBARN, dict[str, float]]:
+    def fitted(model: LBARN) -> tuple[LBARN, float]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the time says how many rounds there are
             model.fit_rows(rows)
-        judged = cross_validated(model.run_.conditionals, data.layout, data.valid, model.max_iter, model.n_jobs)
+        judged = cross_validated(model.run_.conditionals, data.layout, data.valid, model.n_jobs)
         return model, judged
 
     end, default = start + 60 * minutes, None
@@ -205,10 +203,7 @@ def tune(
         return mixed
     model.set_params(**_network(best, left, rows.n_columns, MOST_ROUNDS))
     model, judged = fitted(model)
-    if model.n_iter_no_change is None:
-        selection = max(judged, key=lambda method: judged[method])
-        model.set_params(selection=selection).select(selection)
-    if default is not None and default[1][default[0].selection] >= judged[model.selection]:
+    if default is not None and default[1] >= judged:
         model = default[0].set_params(verbose=verbose)
     model.trials_ = trials.done
     return model
@@ -244,13 +239,11 @@ def _average_of_two(model: LBARN, setting: Setting, rows: GivenRows) -> float:
 def _network(best: Trial, seconds: float, n_columns: int, most_rounds: int) -> Setting:
     """The parameters of a network of all columns for which there are so many seconds."""
     rounds = min(_affordable_rounds(seconds, best, n_columns), most_rounds)
-    stops = best["selection"] == "individual"
-    rate = min(1.0, best["learning_rate"] * ROUNDS * (_LONGER if stops else 1.0) / rounds)
+    rate = min(1.0, best["learning_rate"] * ROUNDS * _LONGER / rounds)
     return _setting(best) | {
         "max_iter": rounds,
         "learning_rate": rate,
-        "n_iter_no_change": math.ceil(_PATIENCE / rate) if stops else None,
-        "selection": best["selection"],
+        "n_iter_no_change": math.ceil(_PATIENCE / rate),
     }
 
 
@@ -276,50 +269,40 @@ def cross_validated(
     conditionals: Sequence[Conditional],
     layout: Layout,
     valid: TrainingRows,
-    max_iter: int,
     n_jobs: int | None = None,
-) -> dict[str, float]:
-    """How well every selection does on validation rows other than those it selects on, in nats per row.
+) -> float:
+    """The log-likelihood of validation rows other than those that the numbers of trees are selected on, in nats per row.
 
-    The rows are cut into a few parts; the numbers of trees are chosen on all but one of them and judged on that one. On the
-    rows that it looks at, individual selection is always best.
+    The rows are cut into a few parts; the numbers of trees are chosen on all but one of them and judged on that one.
     """
     learned = [own for own in conditionals if not own.constant]
     if not learned:
-        return dict.fromkeys(SELECTIONS, 0.0)
+        return 0.0
     node = {int(position): k for k, position in enumerate(layout.node_position)}
     nodes = np.array([node[own.position] for own in learned], dtype=np.intp)
-    n = valid.n_rows
+    n, rounds = valid.n_rows, max(len(own.trees) for own in learned)
     parts = [valid.take(np.arange(k, n, _FOLDS)) for k in range(min(_FOLDS, n))]
     for part in parts:
         part.bits.columns  # noqa: B018  transposed once, before the threads share them
     found = Parallel(n_jobs=n_jobs, require="sharedmem")(
-        delayed(_sums)(own, layout, int(k), parts, max_iter) for own, k in zip(learned, nodes)
+        delayed(_sums)(own, layout, int(k), parts, rounds) for own, k in zip(learned, nodes)
     )
     sums, mass = (np.stack(arrays, axis=1) for arrays in zip(*found))  # (parts, nodes, rounds), (parts, nodes)
     total = np.maximum(mass.sum(axis=0), _TINY)
-    train_curves, _ = curves(learned, max_iter)
     share = total / (n if valid.weight is None else valid.weight.sum())
-    peers = layout.peers[nodes]
-
-    def value(method: str) -> float:
-        judged = np.zeros(len(learned))
-        for p in range(len(parts)):
-            others = (sums.sum(axis=0) - sums[p]) / np.maximum(total - mass[p], _TINY)[:, None]
-            others *= share[:, None]
-            if method == "individual":
-                others = with_peers(others, share, peers, n * (1 - 1 / len(parts)), LBARN.pooling)
-            judged += sums[p, np.arange(len(judged)), select(method, train_curves, others)]
-        return float((share * (judged / total)).sum())
-
-    return {method: value(method) for method in SELECTIONS}
+    judged = np.zeros(len(learned))
+    for p in range(len(parts)):
+        others = (sums.sum(axis=0) - sums[p]) / np.maximum(total - mass[p], _TINY)[:, None] * share[:, None]
+        chosen = with_peers(others, share, layout.peers[nodes], n * (1 - 1 / len(parts)), LBARN.pooling).argmax(axis=1)
+        judged += sums[p, np.arange(len(judged)), chosen]
+    return float((share * (judged / total)).sum())
 
 
 def _sums(
-    conditional: Conditional, layout: Layout, node: int, parts: list[TrainingRows], max_iter: int
+    conditional: Conditional, layout: Layout, node: int, parts: list[TrainingRows], rounds: int
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """In every part, the summed log-likelihood after 0, 1, ... trees, and the weight of the rows that reach the node."""
-    sums, mass = np.zeros((len(parts), max_iter + 1)), np.zeros(len(parts))
+    sums, mass = np.zeros((len(parts), rounds + 1)), np.zeros(len(parts))
     column = int(layout.node_column[node])
     for p, part in enumerate(parts):
         closers = conditional.trees.closers
@@ -327,7 +310,7 @@ def _sums(
         rows = part.at_node(layout, column, own, None, closers, conditional.trees.counts)
         mass[p] = rows.n_rows if rows.weight is None else rows.weight.sum()
         if mass[p] > 0:
-            sums[p] = mass[p] * padded(conditional.curve(rows.bits, rows.weight), max_iter)
+            sums[p] = mass[p] * padded(conditional.curve(rows.bits, rows.weight), rounds)
     return sums, mass
 
 
@@ -363,7 +346,7 @@ class _Trials:
         n_jobs: int | None,
         show: Callable[[list[Trial]], None],
     ) -> None:
-        self.base = replace(base, n_iter_no_change=None)  # any selection may turn out best
+        self.base = replace(base, n_iter_no_change=None)  # stopping would flatter what stops early
         self.grid, self.start = _grid(base, data.train.n_rows), {name: getattr(base, name) for name in GRID}
         self.data, self.deadline, self.n_jobs, self.show = data, deadline, n_jobs, show
         self.n_columns = data.layout.n_columns
@@ -450,15 +433,13 @@ class _Trials:
                 return trial
         start = monotonic()
         conditionals = self._train(setting, limited=limited)
-        judged = cross_validated(conditionals, self.data.layout, self.data.valid, ROUNDS, self.n_jobs)
-        selection = max(judged, key=lambda method: judged[method])
+        judged = cross_validated(conditionals, self.data.layout, self.data.valid, self.n_jobs)
         seconds = monotonic() - start
         trial = {
             **setting,
             "learning_rate": self.learning_rate,
             "max_iter": ROUNDS,
-            "selection": selection,
-            "valid_log_likelihood": judged[selection] * self.n_columns / len(self.positions),
+            "valid_log_likelihood": judged * self.n_columns / len(self.positions),
             "n_dimensions": len(self.positions),
             "seconds": seconds,
         }
@@ -502,11 +483,11 @@ def _shown(verbose: int) -> Iterator[Callable[[list[Trial]], None]]:
 def _table(trials: list[Trial]) -> RichTable:
     from rich.table import Table
 
-    table = Table("leaves", "bits", "features", "L1", "selection", "columns", "nats a row")
+    table = Table("leaves", "bits", "features", "L1", "columns", "nats a row")
     best = _best([trial for trial in trials if trial["n_dimensions"] == trials[-1]["n_dimensions"]])
     shown = [trial for trial in trials[:-_SHOWN] if trial is best] + trials[-_SHOWN:]
     for trial in shown:
-        values = ["by rows" if trial[name] is None else trial[name] for name in (*GRID, "selection")]
+        values = ["by rows" if trial[name] is None else trial[name] for name in GRID]
         numbers = str(trial["n_dimensions"]), f"{trial['valid_log_likelihood']:.3f}"
         table.add_row(*map(str, values), *numbers, style="bold" if trial is best else None)
     return table

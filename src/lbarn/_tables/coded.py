@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -71,25 +71,36 @@ class CodedTable:
             for start, values, missing in self.table.chunks():
                 yield CodedChunk(start, values, missing)
             return
-        step = max(1, _CHUNK_VALUES // self.book.n_columns)
-        for start in range(0, self.n_rows, step):
-            yield self._chunk(start, min(start + step, self.n_rows))
+        for rows in self._slices():
+            yield self._chunk(rows.start, self.columns(rows))
 
-    def _chunk(self, start: int, stop: int) -> CodedChunk:
-        cells, inside = self.book.encode(self.columns(slice(start, stop)))
+    def _chunk(self, start: int, columns: Iterable[Column]) -> CodedChunk:
+        cells, inside = self.book.encode(columns)
         unknown = cells == UNKNOWN
         return CodedChunk(start, cells, unknown if unknown.any() else None, inside)
 
     def complete_chunks(self) -> Iterator[CodedChunk]:
         """The same; a value that is missing and no value of its own is an error."""
-        for chunk in self.chunks():
-            if chunk.unknown is not None:
-                i, j = np.argwhere(chunk.unknown)[0]
-                raise ValueError(
-                    f"{self.book.codes[j].label} is missing (Input X contains NaN, row {chunk.start + i}, counted from 0); "
-                    "complete rows are needed here: impute fills them, score_samples scores what is there"
-                )
-            yield chunk
+        return map(self._complete, self.chunks())
+
+    def complete_columns(self) -> Iterator[tuple[list[Column], Cells]]:
+        """The same as columns and cells."""
+        for rows in self._slices():
+            columns = list(self.columns(rows))
+            yield columns, self._complete(self._chunk(rows.start, columns)).cells
+
+    def _slices(self) -> Iterator[slice]:
+        step = max(1, _CHUNK_VALUES // self.book.n_columns)
+        return (slice(start, min(start + step, self.n_rows)) for start in range(0, self.n_rows, step))
+
+    def _complete(self, chunk: CodedChunk) -> CodedChunk:
+        if chunk.unknown is not None:
+            i, j = np.argwhere(chunk.unknown)[0]
+            raise ValueError(
+                f"{self.book.codes[j].label} is missing (Input X contains NaN, row {chunk.start + i}, counted from 0); "
+                "complete rows are needed here: impute fills them, score_samples scores what is there"
+            )
+        return chunk
 
     def give(self, columns: list[Column]) -> Any:
         """As many rows in the same sort of table, pandas' index included."""
