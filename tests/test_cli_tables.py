@@ -534,6 +534,18 @@ def test_dates_are_read_however_they_are_written_if_that_is_clear(tmp_path: Path
     assert run("score", tmp_path / "a.lbarn", tmp_path / "a.csv").returncode == 0
 
 
+def test_a_quote_that_is_never_closed_swallows_no_rows(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    before = lines(["1", "2", "3"], ["a", "b"])
+    for rest in (before, before * 4000):
+        path.write_text("x,y\n" + before + '2,"a\n' + rest)
+        line = refused("fit", path, "-o", tmp_path / "a.lbarn")
+        assert line.endswith("a quote is opened in row 60 (counted from 0, without the header) and never closed")
+    path.write_text("x,y\n" + before + '2,a 5" pipe\n3,"a\nb"\n' + before)
+    assert run("fit", path, "-o", tmp_path / "a.lbarn", "--max-iter", "2").returncode == 0
+    assert lbarn.load(tmp_path / "a.lbarn").columns_["y"].levels == ("a", "a\nb", 'a 5" pipe', "b")
+
+
 def test_numbers_with_leading_zeros_are_names(tmp_path: Path) -> None:
     found, _ = fitted(("zip,x\n" + lines(["07030", "10001"], ["1", "2", "3"])).encode(), tmp_path / "a.csv")
     assert found["zip"].levels == ("07030", "10001")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 MODULES = (
     "lbarn",
@@ -34,7 +34,8 @@ def public_names() -> Iterator[tuple[str, Any]]:
     for module in map(importlib.import_module, MODULES):
         for name in module.__all__:
             found = getattr(module, name)
-            if id(found) not in seen and (inspect.isclass(found) or inspect.isroutine(found)):
+            is_class = inspect.isclass(found) and get_origin(found) is None  # an alias is a class, to Python 3.10
+            if id(found) not in seen and (is_class or inspect.isroutine(found)):
                 seen.add(id(found))
                 yield f"{module.__name__}.{name}", found
 

@@ -178,6 +178,9 @@ class CSVSource:
         )
         n_rows = 0
         for block in self._stream.blocks(min(max(_BLOCK[0], _BLOCK_LINES * self._line_bytes), _BLOCK[1])):
+            opened = _never_closed(block, self.delimiter, self._is_padded)
+            if opened is not None:
+                raise TableFileError(f"{self._name}: a quote is opened in {self.row(n_rows + opened)} and never closed")
             bad: list[pacsv.InvalidRow] = []
 
             def refuse(row: pacsv.InvalidRow, bad: list[pacsv.InvalidRow] = bad) -> str:
@@ -472,6 +475,21 @@ def _joined(pieces: Sequence[pa.Array]) -> pa.Array:
 
 def _emptied(cells: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(cells, ""), None, cells)
+
+
+def _never_closed(block: bytes, delimiter: str, padded: bool) -> int | None:
+    """The number of the record that opens a quote which nothing closes, if there is one: all that follows would be one cell."""
+    if block.count(b'"') % 2 == 0:
+        return None
+    text = io.StringIO(block.decode("latin-1"), newline="")
+    n_records = 0
+    try:
+        for record in csv.reader(text, delimiter=delimiter, skipinitialspace=padded, strict=True):
+            n_records += bool(record)
+    except csv.Error as error:
+        if "unexpected end" in str(error) or "field larger" in str(error):
+            return n_records
+    return None
 
 
 def _end_of_records(block: bytes) -> int:
