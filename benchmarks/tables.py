@@ -227,6 +227,13 @@ def of_measure(sets: dict[str, Any], title: str, own: str, published: str | None
     return table([title, *names], lines)
 
 
+def show(sets: dict[str, Any], options: Any) -> None:
+    sets = {name: sets[name] for name in TARGETS if name in sets}
+    publish({"sets": sets}, "\n".join(of_measure(sets, *measure) for measure in MEASURES), options, "tables")
+    if not options.results and not options.smoke:
+        put_into("how-good", summary(sets), {"sets": sets})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=SETS, default=list(SETS), metavar="SET")
@@ -249,11 +256,8 @@ def main() -> None:
                 print(name, key, seed, found, file=sys.stderr, flush=True)
                 sets = measured_before("tables", options) or sets  # another run may have added to them
                 sets.setdefault(name, {"models": {}})["models"].setdefault(key, {})[str(seed)] = found
-                sets = {name: sets[name] for name in TARGETS if name in sets}
-                text = "\n".join(of_measure(sets, *measure) for measure in MEASURES)
-                publish({"sets": sets}, text, options, "tables")
-                if not options.results and not options.smoke:
-                    put_into("how-good", summary(sets), {"sets": sets})
+                show(sets, options)
+    show(sets, options)  # also if nothing was left to measure
 
 
 if __name__ == "__main__":
