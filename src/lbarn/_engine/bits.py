@@ -20,7 +20,9 @@ MAX_ROWS = 30_000_000  # the histogram's sums fit 31 bits
 _CHUNK_ROWS = 4096  # rows unpacked at a time
 _FEWEST = 16_384  # rows of which equal ones are merged: among fewer, the noise of rounding each by itself does good
 _LOOKED_AT = 4  # times the square root of the number of rows, to see whether many are equal
-_SEEN_AGAIN = 16  # of them, with half as many different rows as rows: 16 n / 2 pairs are looked at, a share 2 / n of them equal
+_SEEN_AGAIN = (
+    16  # of them, with half as many different rows as rows: 16 n / 2 pairs are looked at, a share 2 / n of them equal
+)
 
 Count = NDArray[np.uint32] | None
 
