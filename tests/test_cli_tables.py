@@ -459,7 +459,7 @@ GOOD = f"x,y,z\n{ROWS}"
         ),
         "open quote": (
             f'x,y,z\n"12,a,1\n{ROWS}'.encode(),
-            "row 0 (counted from 0, without the header) has 1 cell, not 3 as the first line; a quote is opened in it and never closed",
+            "a quote is opened in row 0 (counted from 0, without the header) and never closed",
         ),
         "same name": (f"x,y,x\n{ROWS}".encode(), "two columns are called 'x'; name them in the first line"),
         "no names": (f"x,,\n{ROWS}".encode(), "two columns have no name; name them in the first line"),

@@ -264,7 +264,7 @@ def outliers(table: Any, model: LBARN, _: Any) -> None:
     detector = LBARNOutlierDetector(LBARN(**FEW), contamination=0.1).fit(table)
     assert set(detector.predict(table)) == {1, -1}
     for strange in lbarn.explain(model, table, n_rows=4):
-        assert all(f"{bit.column} is " in bit.reason and "expected" in bit.reason for bit in strange.bits)
+        assert all(f"{own.column} is " in own.reason and "expected" in own.reason for own in strange.values)
 
 
 def classifier(table: Any, _: LBARN, folder: Any) -> None:

@@ -40,6 +40,7 @@ def test_clone_keeps_every_parameter_and_nothing_learned() -> None:
         "pooling": 30.0,
         "order": [4, 3, 2, 1, 0],
         "init": "prior",
+        "init_rate": 0.2,
         "boosting": "gradient",
         "splits": "exact",
         "split_bits": 3,

@@ -167,7 +167,7 @@ class Row {
     scratch.ones.resize(cell.size());
     for (size_t b = 0; b < column.n_bits; ++b) {
       const int32_t low = column.ones_low[b], high = column.ones_high[b];
-      for (size_t i = 0; i < cell.size(); ++i) scratch.ones[i] = (cell[i] >= low) & (cell[i] < high);
+      for (size_t i = 0; i < cell.size(); ++i) scratch.ones[i] = uint8_t{cell[i] >= low} & uint8_t{cell[i] < high};
       cloud_.set(column.first_bit + b, scratch.ones);
     }
     marks_.push_back({k, cloud_.generations().size(), cell});
