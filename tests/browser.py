@@ -87,14 +87,19 @@ class Browser:
         assert self.evaluate(f"new Promise((done) => {{ {poll}; {end}; }})"), f"never: {expression}"
 
     def center(self, selector: str) -> tuple[float, float]:
-        """Of an element, which is scrolled into view."""
+        """Of an element, which is scrolled into view, when the page has come to rest."""
         x, y = self.evaluate(
-            f"""(() => {{
-                const element = document.querySelector({json.dumps(selector)});
-                element.scrollIntoView({{block: "center", behavior: "instant"}});
-                const box = element.getBoundingClientRect();
-                return [box.x + box.width / 2, box.y + box.height / 2];
-            }})()"""
+            f"""new Promise((done) => {{
+                const look = (before) => {{
+                    const element = document.querySelector({json.dumps(selector)});
+                    element.scrollIntoView({{block: "center", behavior: "instant"}});
+                    const box = element.getBoundingClientRect();
+                    const now = [box.x + box.width / 2, box.y + box.height / 2];
+                    if (String(now) === before) done(now);
+                    else setTimeout(look, 40, String(now));
+                }};
+                look("");
+            }})"""
         )
         return x, y
 

@@ -516,9 +516,9 @@ def test_a_person_clicks_through_the_whole_story(page: Browser) -> None:
 
     # from the graph, and from a reason, one goes to a column
     page.click("#circle a")
-    assert page.evaluate("document.activeElement.classList.contains('card')")
+    page.until("document.activeElement.classList.contains('card')")
     page.click(".reasons .go")
-    assert page.evaluate("document.activeElement.classList.contains('card')")
+    page.until("document.activeElement.classList.contains('card')")
 
     # a condition is taken away by its chip, and all by one button
     page.click("#chips li button")
