@@ -3,7 +3,8 @@
     python benchmarks/defaults.py [--only dna nips] [--models default paper] [--jobs 2] [--smoke]
 
 Test nats per row, CPU seconds, and calibration: the cells of the test rows whose rarer value has a probability below 0.001, how many of
-them should have had it by the model's own account, and how many had. Nothing here is chosen on test rows.
+them should have had it by the model's own account, and how many had. No model is chosen on test rows; how certainty is stretched was devised with
+such counts in view (docs/fitting.md).
 
 The data is read from the folder LBARN_DATA, or else from ../shared/data beside the project; ``digits`` are scikit-learn's. What was
 measured is written to docs/results/defaults.json, set by set, and its table into docs/fitting.md.
