@@ -82,7 +82,8 @@ def _common_counts(parts: Sequence[Trees]) -> tuple[Counts | None, list[NDArray[
     first = next((own.counts for own in parts if own.counts is not None), None)
     if first is None:
         return None, [own.splits for own in parts]
-    asked = [np.zeros((0, 2), np.uint16) if c is None else np.stack([c.which, c.at_least], axis=1) for c in _of(parts)]
+    counts = [own.counts for own in parts]
+    asked = [np.zeros((0, 2), np.uint16) if c is None else np.stack([c.which, c.at_least], axis=1) for c in counts]
     all_asked, place = np.unique(np.concatenate(asked), axis=0, return_inverse=True)
     places = np.split(place.reshape(-1), np.cumsum([len(own) for own in asked])[:-1])
     splits = []
@@ -92,7 +93,3 @@ def _common_counts(parts: Sequence[Trees]) -> tuple[Counts | None, list[NDArray[
         moved[counted, 1] = first.position + number[moved[counted, 1] - first.position]
         splits.append(moved)
     return Counts(first.position, first.masks, *np.ascontiguousarray(all_asked.T)), splits
-
-
-def _of(parts: Sequence[Trees]) -> list[Counts | None]:
-    return [own.counts for own in parts]

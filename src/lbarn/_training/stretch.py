@@ -27,7 +27,6 @@ from lbarn._engine.trees import (
     KNEES,
     LOG_ODDS_UNIT,
     MOST_STRETCH,
-    NO_LIMIT,
     NO_STRETCH,
     Stretch,
     log_likelihoods,
@@ -129,8 +128,7 @@ def _tally(
 
 def _likeliest(everyone: Floats, wrong: Floats) -> Stretch:
     """By coordinate ascent over the knees."""
-    middles = (np.arange(len(everyone)) + 0.5) * (_BIN / LOG_ODDS_UNIT)
-    sizes = np.minimum(middles, NO_LIMIT).astype(np.int32)
+    sizes = ((np.arange(len(everyone)) + 0.5) * (_BIN / LOG_ODDS_UNIT)).astype(np.int32)
     seen = np.flatnonzero(wrong)
     last = max(int(KNEES[0] / _BIN) - 1, int(seen[-1]) if len(seen) else 0)
     beyond = everyone[last + 1 :].sum()

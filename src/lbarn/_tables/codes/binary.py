@@ -58,12 +58,10 @@ class BinaryCode(ColumnCode):
             if not self._beyond:
                 row = int(np.flatnonzero(other)[0])
                 raise NotBinaryError(self.label, column.values[row].item(), row)
-            values = column.values.astype(np.float64)
-            distance = np.abs(values - 0.5) - 0.5
+            distance = np.abs(column.values.astype(np.float64) - 0.5) - 0.5
             far = other & (distance > 0.5)
             inside[far] = np.log(self._beyond) + tail_mass(distance[far], 1.0)
-            return (values > 0.5) + int(self.missing), inside
-        return (column.values == 1) + int(self.missing), inside
+        return (column.values > 0.5) + int(self.missing), inside
 
     def _decode(self, cells: NDArray[np.intp], rng: np.random.Generator) -> Any:
         return (cells - int(self.missing)).astype(np.int64)
