@@ -138,7 +138,7 @@ def train_column(
             rows.set_target(rows.target >= middle, columns)
 
         def boost(pair: list[_core.WeightedRows]) -> _core.Boosted:
-            return _core.boost(*pair, train.n_predictors, parameters, 0, nothing, _core.CancelFlag())
+            return _core.boost(*pair, train.n_predictors, parameters, 0, nothing, 0, _core.CancelFlag())
 
         parts = list(zip((train, valid), reached, everything, strict=True))
         compact = list(zip((train, valid), index, strict=True))

@@ -58,7 +58,7 @@ BASELINES = {
     "single_tree": SingleTreeNetwork,
 }
 RIVALS = ("nade", "made", "eonade")
-IMAGES = {"mnist": (28, 28), "ocr_letters": (16, 8), "digits": (8, 8)}  # an ensemble reads them in scans
+IMAGES = {"mnist": (28, 28), "ocr_letters": (16, 8), "digits": (8, 8)}
 TUNED = (
     "max_leaf_nodes",
     "split_bits",
@@ -140,7 +140,13 @@ def lbarn(name: str, data: Split, splits: str, options: argparse.Namespace) -> l
 def tuned(name: str, data: Split, options: argparse.Namespace) -> list[Row]:
     start = perf_counter()
     model = tune(
-        data.train, data.valid, minutes=options.minutes, effort="fast", n_jobs=options.jobs, random_state=0, verbose=0
+        data.train,
+        data.valid,
+        minutes=options.minutes,
+        image_shape=IMAGES.get(name),
+        n_jobs=options.jobs,
+        random_state=0,
+        verbose=0,
     )
     seconds = perf_counter() - start
     parameters = {key: getattr(model, key) for key in TUNED}

@@ -90,7 +90,7 @@ void solve(const int64_t (&head)[13]) {
   lbarn::Boosted boosted;
   lbarn::boost(
       {train.column_view, nullptr, columns.count ? &columns : nullptr}, {valid.column_view}, position, parameters, seed,
-      [] {}, boosted);
+      0, [] {}, boosted);
   write(boosted.trees.splits);
   write(boosted.trees.gains);
   write(boosted.trees.values);

@@ -66,7 +66,7 @@ def test_scikit_learns_own_checks_pass(estimator: LBARNEnsemble, check: Any) -> 
 
 
 def test_the_parameters_are_those_of_a_network_but_the_order_and_the_warm_start() -> None:
-    own = {"n_orders", "n_bags", "orders", "image_shape", "weights", "bagging"}
+    own = {"n_orders", "n_bags", "orders", "weights", "bagging"}
     network = LBARN().get_params()
     assert LBARNEnsemble().get_params().keys() - own == network.keys() - {"order", "warm_start"}
     assert {name: LBARNEnsemble().get_params()[name] for name in network.keys() - {"order", "warm_start"}} == {
@@ -111,6 +111,8 @@ def test_every_parameter_reaches_the_members() -> None:
         "missing": "unknown",
         "groups": None,
         "counts": False,
+        "image_shape": (2, 3),
+        "neighbours": False,
         "n_jobs": 1,
         "verbose": 0,
     }

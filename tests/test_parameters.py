@@ -57,13 +57,15 @@ YOUNGER: dict[str, Any] = {  # with the values that change nothing
     "missing": "unknown",
     "groups": None,
     "counts": False,
+    "image_shape": None,
+    "neighbours": False,
 }
 
 
 def test_the_settings_of_the_paper_are_the_defaults_of_version_0_1() -> None:
     network = {**LEARNER_0_1, "order": "given", "warm_start": False}
     assert LBARN.paper().get_params() == {**network, **YOUNGER}
-    own = {"n_orders": 8, "n_bags": 1, "orders": "random", "image_shape": None, "weights": "equal", "bagging": False}
+    own = {"n_orders": 8, "n_bags": 1, "orders": "random", "weights": "equal", "bagging": False}
     assert LBARNEnsemble.paper().get_params() == {**LEARNER_0_1, **own, **YOUNGER}
 
 

@@ -217,7 +217,7 @@ struct BoundBoosted {
 };
 
 BoundBoosted boost_rows(const BoundRows& train, const BoundRows& valid, size_t position,
-                        const BoostingParameters& parameters, uint64_t seed, const BoundBoosted& start,
+                        const BoostingParameters& parameters, uint64_t seed, const BoundBoosted& start, size_t n_start,
                         const CancelFlag& cancel) {
   const WeightedRows &train_rows = train.with_position(position), &valid_rows = valid.with_position(position);
   const TreesView& given = trees_before(start.trees, position);
@@ -230,14 +230,14 @@ BoundBoosted boost_rows(const BoundRows& train, const BoundRows& valid, size_t p
   boosted.valid_curve = copied(start.valid_curve);
   {
     nb::gil_scoped_release released;
-    boost(train_rows, valid_rows, position, parameters, seed, interrupt_for(cancel), boosted);
+    boost(train_rows, valid_rows, position, parameters, seed, n_start, interrupt_for(cancel), boosted);
   }
   return {BoundTrees(std::move(boosted.trees)), give_constant(std::move(boosted.train_curve)),
           give_constant(std::move(boosted.valid_curve))};
 }
 
 BoundTrees refit_trees(const BoundRows& rows, size_t position, const BoundTrees& trees,
-                       const BoostingParameters& parameters, size_t n_start, double start_rate,
+                       const BoostingParameters& parameters, size_t n_start, std::optional<double> start_rate,
                        const CancelFlag& cancel) {
   const WeightedRows& given = rows.with_position(position);
   const TreesView& view = trees_before(trees, position);
@@ -806,8 +806,9 @@ NB_MODULE(_core, m) {
   m.def("take_columns", &taken, "rows"_a, "index"_a, "n_columns"_a);
   m.def("count_ones", &counted, "rows"_a, "index"_a, "counts"_a);
   m.def("with_counts", &with_counts, "rows"_a, "index"_a, "counts"_a);
-  m.def("boost", &boost_rows, "train"_a, "valid"_a, "position"_a, "parameters"_a, "seed"_a, "start"_a, "cancel"_a);
-  m.def("refit", &refit_trees, "rows"_a, "position"_a, "trees"_a, "parameters"_a, "n_start"_a, "start_rate"_a,
+  m.def("boost", &boost_rows, "train"_a, "valid"_a, "position"_a, "parameters"_a, "seed"_a, "start"_a, "n_start"_a,
+        "cancel"_a);
+  m.def("refit", &refit_trees, "rows"_a, "position"_a, "trees"_a, "parameters"_a, "n_start"_a, "start_rate"_a.none(),
         "cancel"_a);
   m.def("curve", &curve_of, "rows"_a, "position"_a, "trees"_a, "cancel"_a);
   m.def("log_odds", &log_odds_of, "columns"_a, "n_rows"_a, "trees"_a, "counts"_a.none() = nb::none());

@@ -21,13 +21,16 @@ LeafRule rule_for(const BoostingParameters& parameters, const Walker& walker) {
   return {parameters.learning_rate, parameters.l1_regularization * per_row, parameters.l2_regularization * per_row};
 }
 
+int32_t largest_of(const int32_t* values, size_t count) {
+  int32_t largest = 0;
+  for (size_t l = 0; l < count; ++l) largest = std::max(largest, std::abs(values[l]));
+  return largest;
+}
+
 // Values of the leaves from their sums. A tree that would let the log-odds outgrow 31 bits gets zeros.
 void set_values(const std::vector<LeafSum>& sums, const LeafRule& rule, int64_t& headroom, int32_t* values) {
-  int32_t largest = 0;
-  for (size_t l = 0; l < sums.size(); ++l) {
-    values[l] = leaf_value(sums[l], rule);
-    largest = std::max(largest, std::abs(values[l]));
-  }
+  for (size_t l = 0; l < sums.size(); ++l) values[l] = leaf_value(sums[l], rule);
+  const int32_t largest = largest_of(values, sums.size());
   if (largest > headroom) {
     std::fill(values, values + sums.size(), 0);
     return;
@@ -46,9 +49,7 @@ int64_t headroom_after(const TreesView& trees) {
   int64_t headroom = kMaxLogOdds;
   for (size_t t = 0; t < trees.count; ++t) {
     const Tree tree = trees.tree(t);
-    int32_t largest = 0;
-    for (size_t l = 0; l <= tree.n_splits; ++l) largest = std::max(largest, std::abs(tree.values[l]));
-    headroom -= largest;
+    headroom -= largest_of(tree.values, tree.n_splits + 1);
   }
   return headroom;
 }
@@ -73,10 +74,10 @@ constexpr int32_t kNoTree = 0;  // the value of the only leaf before the first t
 }  // namespace
 
 void boost(const WeightedRows& train, const WeightedRows& valid, size_t position, const BoostingParameters& parameters,
-           uint64_t seed, const Interrupt& interrupt, Boosted& boosted) {
+           uint64_t seed, size_t n_start, const Interrupt& interrupt, Boosted& boosted) {
   check(parameters);
   const size_t n_points = boosted.train_curve.size(), n_trees = boosted.trees.count();
-  require(n_points == boosted.valid_curve.size() && (n_points == n_trees + 1 || (n_points == 0 && n_trees == 0)),
+  require(n_points == boosted.valid_curve.size() && (n_points == n_trees + 1 || n_points == 0),
           "a curve needs one value more than there are trees");
   const Kernels& k = kernels();
   Trees& trees = boosted.trees;
@@ -85,15 +86,27 @@ void boost(const WeightedRows& train, const WeightedRows& valid, size_t position
   trees.limit = limit_after(training.rows_with_weight(), parameters.cap);
   training.set_limit(trees.limit);
   validation.set_limit(trees.limit);
-  training.replay(trees.view());
-  validation.replay(trees.view());
-  RoundSummary summary = training.advance(&kNoTree);
-  if (boosted.train_curve.empty()) {
+  RoundSummary summary{};
+  const auto advance = [&](const int32_t* values) {
+    summary = training.advance(values);
     boosted.train_curve.push_back(training.mean(summary.log_likelihood));
-    boosted.valid_curve.push_back(validation.mean(validation.advance_score(&kNoTree)));
+    boosted.valid_curve.push_back(validation.mean(validation.advance_score(values)));
+  };
+  if (boosted.train_curve.empty()) {
+    advance(&kNoTree);
+    for (size_t t = 0; t < n_trees; ++t) {
+      const Tree tree = trees.view().tree(t);
+      training.assign(tree);
+      validation.assign(tree);
+      advance(tree.values);
+    }
+  } else {
+    training.replay(trees.view());
+    validation.replay(trees.view());
+    summary = training.advance(&kNoTree);
   }
   const auto best = std::max_element(boosted.valid_curve.begin(), boosted.valid_curve.end());
-  size_t best_round = static_cast<size_t>(best - boosted.valid_curve.begin());
+  size_t best_round = std::max(n_start, static_cast<size_t>(best - boosted.valid_curve.begin()));
 
   const size_t patience = parameters.n_iter_no_change.value_or(0);
   CellPredictors cells;
@@ -116,16 +129,14 @@ void boost(const WeightedRows& train, const WeightedRows& valid, size_t position
     set_values(round.sums(), rule, headroom, values);
     append_gains(splits, round.sums(), rule.l2, training.scale() * kUnit, trees.gains);
 
-    summary = training.advance(values);
-    boosted.train_curve.push_back(training.mean(summary.log_likelihood));
     validation.assign(trees.view().tree(t));
-    boosted.valid_curve.push_back(validation.mean(validation.advance_score(values)));
+    advance(values);
     if (boosted.valid_curve.back() > boosted.valid_curve[best_round]) best_round = t + 1;
   }
 }
 
 int32_t refit(const WeightedRows& rows, size_t position, const TreesView& trees, const BoostingParameters& parameters,
-              size_t n_start, double start_rate, const Interrupt& interrupt, int32_t* values) {
+              size_t n_start, std::optional<double> start_rate, const Interrupt& interrupt, int32_t* values) {
   check(parameters);
   Walker walker(kernels(), rows, position, true);
   const int32_t limit = limit_after(walker.rows_with_weight(), parameters.cap);
@@ -137,12 +148,18 @@ int32_t refit(const WeightedRows& rows, size_t position, const TreesView& trees,
   for (size_t t = 0; t < trees.count; ++t) {
     interrupt();
     const Tree tree = trees.tree(t);
+    const size_t leaves = tree.n_splits + 1;
     walker.assign(tree);
-    walker.sum_leaves(tree.n_splits + 1, sums);
-    rule.learning_rate = t < n_start ? start_rate : parameters.learning_rate;
-    set_values(sums, rule, headroom, values);
+    if (t < n_start && !start_rate) {
+      std::copy(tree.values, tree.values + leaves, values);
+      headroom -= largest_of(values, leaves);
+    } else {
+      walker.sum_leaves(leaves, sums);
+      rule.learning_rate = t < n_start ? *start_rate : parameters.learning_rate;
+      set_values(sums, rule, headroom, values);
+    }
     walker.advance(values);
-    values += sums.size();
+    values += leaves;
   }
   return limit;
 }

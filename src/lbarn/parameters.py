@@ -267,6 +267,22 @@ class LearnerParameters(Parameters):
         paper=False,
         of_data=True,
     )
+    image_shape: tuple[int, int] | None = param(
+        None,
+        "Rows and columns, if a row of the table is an image, whose pixels are numbered row by row.",
+        "array-like",
+        None,
+        of_data=True,
+    )
+    neighbours: str | bool = param(
+        "auto",
+        "Whether the pixels of black and white images (``image_shape``) begin with trees that all of them share, learned from their "
+        'neighbourhoods, beside ``max_iter`` of their own. "auto" tries both on some of the pixels and takes what validates better.',
+        "auto",
+        "boolean",
+        paper=False,
+        of_data=True,
+    )
     binarize: float | None = param(
         None,
         "Threshold: of every column, values above it are 1 and others 0.",
@@ -332,12 +348,6 @@ class EnsembleParameters(LearnerParameters):
         "scans",
         "array-like",
         paper="random",
-    )
-    image_shape: tuple[int, int] | None = param(
-        None,
-        "Rows and columns of the images, for ``orders``; pixels are numbered row by row.",
-        "array-like",
-        None,
     )
     weights: str = param(
         "equal", "All the same, or the best on the validation rows, by expectation maximisation.", "equal", "em"

@@ -94,8 +94,8 @@ class Conditional:
     """The conditional of the variable at ``position`` given those before it.
 
     The curves are mean log-likelihoods in nats per row that reaches it, after 0, 1, ... trees; the shares of the rows that do tell
-    how much they count. The first ``n_start`` of the trees are the start that ``Boosting.init`` asks for. A ``constant`` one is not
-    learned: it has one tree of a single leaf.
+    how much they count. The first ``n_start`` of the trees are the start that ``Boosting.init`` asks for, or, if that is "half", trees that were there before. A
+    ``constant`` one is not learned: it has one tree of a single leaf.
 
     Examples
     --------
@@ -126,6 +126,10 @@ class Conditional:
     @classmethod
     def untrained(cls, position: int, counts: Counts | None = None) -> Conditional:
         return cls(position, replace(Trees.empty(), counts=counts), np.zeros(0), np.zeros(0))
+
+    def beginning_with(self, trees: Trees) -> Conditional:
+        """An untrained one, if it is to go on from these trees, whose leaf values stay as they are."""
+        return replace(self, trees=self.trees.with_trees(trees), n_start=len(trees))
 
     @classmethod
     def fixed(cls, position: int, log_odds: float) -> Conditional:
@@ -196,14 +200,14 @@ class Conditional:
     def refit(
         self, bits: Bits, how: Boosting, *, weight: Weights = None, cancel: _core.CancelFlag | None = None
     ) -> Conditional:
-        """The same splits with leaf values renewed on ``bits``, round by round. A leaf that meets no row gets 0."""
+        """The same splits with leaf values renewed on ``bits``, round by round, but for trees that were there before. A leaf that meets no row gets 0."""
         renewed = _core.refit(
             _rows(bits, weight),
             self.target,
             self.trees.core,
             how.for_core(),
             n_start=self.n_start,
-            start_rate=how.start_rate,
+            start_rate=None if how.init == "half" else how.start_rate,
             cancel=cancel or _core.CancelFlag(),
         )
         return replace(self, trees=replace(self.trees, values=renewed.values, limit=renewed.limit))
@@ -226,6 +230,8 @@ def _boosted(
     cancel: _core.CancelFlag,
 ) -> Conditional:
     before = _core.Boosted(conditional.trees.core, conditional.train_curve, conditional.valid_curve)
-    after = _core.boost(train, valid, conditional.target, how.for_core(), seed, before, cancel)
+    after = _core.boost(
+        train, valid, conditional.target, how.for_core(), seed, before, n_start=conditional.n_start, cancel=cancel
+    )
     trees = conditional.trees.with_trees(Trees.of_core(after.trees))
     return replace(conditional, trees=trees, train_curve=after.train_curve, valid_curve=after.valid_curve)

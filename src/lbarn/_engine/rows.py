@@ -11,6 +11,7 @@ from lbarn import _core
 from lbarn._engine.bits import PackedBits, PickedRows
 from lbarn._engine.codetree import UNKNOWN, Cells, Layout
 from lbarn._engine.counts import Counts
+from lbarn._engine.sharedtrees import SharedTrees
 
 __all__ = ["Group", "TrainingData", "TrainingRows"]
 
@@ -257,6 +258,7 @@ class TrainingData:
     seed: int
     groups: tuple[Group, ...] = ()
     counted: tuple[NDArray[np.intp], ...] = ()  # kinds of ones to count: (column, bit of the column) of each
+    shared: SharedTrees | None = None  # that every column begins with, by place in the order
 
     def in_order(self, order: NDArray[np.intp]) -> TrainingData:
         layout, place = self.layout.permuted(order), np.argsort(order)
@@ -272,6 +274,11 @@ class TrainingData:
     def merged(self, merged: bool) -> TrainingData:
         """Learned from with equal rows as one, or each by itself."""
         return replace(self, train=replace(self.train, merged=merged), valid=replace(self.valid, merged=merged))
+
+    @property
+    def n_shared(self) -> int:
+        """Trees that every column begins with."""
+        return 0 if self.shared is None else len(self.shared)
 
     def group_of(self, place: int) -> Group | None:
         return next((group for group in self.groups if place in group.columns), None)

@@ -25,7 +25,7 @@ from lbarn._network.container import Tensors, ToWrite, expect
 from lbarn._network.mixture import Mixture, best_weights
 from lbarn._training.checkpoint import Checkpoint
 from lbarn._training.data import GivenRows
-from lbarn._training.order import is_permutation, scans
+from lbarn._training.order import image_size, is_permutation, scans
 from lbarn._training.run import identity
 from lbarn.errors import ModelFileError
 from lbarn.parameters import EnsembleParameters
@@ -191,13 +191,7 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
     def _scans(self, n_columns: int) -> list[NDArray[np.intp]]:
         if self.image_shape is None:
             raise ValueError("orders='scans' needs image_shape=(rows, columns)")
-        shape = np.asarray(self.image_shape)
-        if shape.shape != (2,) or shape.dtype.kind not in "iu" or (shape < 1).any():
-            raise ValueError(f"image_shape must be two whole numbers, rows and columns; got {self.image_shape!r}")
-        height, width = shape.tolist()
-        if height * width != n_columns:
-            raise ValueError(f"image_shape={height, width} has {height * width} pixels, but X has {n_columns} columns")
-        all_scans = scans(height, width)
+        all_scans = scans(*image_size(self.image_shape, n_columns))
         if self.n_orders > len(all_scans):
             raise ValueError(
                 f"there are {len(all_scans)} scans of an image, not n_orders={self.n_orders}; use fewer, or orders='random'"

@@ -91,7 +91,6 @@ def tune(
     minutes: float,
     effort: str = "fast",
     ensemble: int | None = None,
-    image_shape: tuple[int, int] | None = None,
     sample_weight: ArrayLike | None = None,
     sample_weight_val: ArrayLike | None = None,
     verbose: int = 1,
@@ -113,8 +112,6 @@ def tune(
         as there is time for trials.
     ensemble : int, optional
         Spend the rest of the time on an ensemble of so many orders instead, each the average of up to four networks.
-    image_shape : (rows, columns), optional
-        Of images, which an ensemble then reads in scans.
     sample_weight, sample_weight_val : array-like of shape (n,), optional
     verbose : int, default=1
         Show a table of the trials as they come.
@@ -148,8 +145,6 @@ def tune(
         raise ValueError(f"effort must be 'fast' or 'thorough'; got {effort!r}")
     if ensemble is not None and (isinstance(ensemble, bool) or not isinstance(ensemble, Integral) or ensemble < 1):
         raise ValueError(f"ensemble must be a whole number above 0, or None; got {ensemble!r}")
-    if ensemble is None and image_shape is not None:
-        raise ValueError("image_shape is for an ensemble, which is not asked for; give its number of orders")
     optuna = _optuna() if effort == "thorough" else None
     start = monotonic()
     unknown = sorted(parameters.keys() - _OF_DATA)
@@ -166,8 +161,12 @@ def tune(
     if model.counts is not False:
         data = replace(data, counted=kinds_of_ones(data, rows.shared_levels()))
     data = data.in_order(np.arange(rows.n_columns)).merged(model.merge_rows)
-    how, data = settle(model, data, range(rows.n_columns))
-    model.set_params(max_leaf_nodes=how.max_leaf_nodes, counts=bool(data.counted))
+    settling = monotonic()
+    how, data = settle(model, data, np.arange(rows.n_columns), range(rows.n_columns))
+    fixed = (
+        monotonic() - settling if data.shared is not None else 0.0
+    )  # seconds of every network: trees that all columns share
+    model.set_params(max_leaf_nodes=how.max_leaf_nodes, counts=bool(data.counted), neighbours=data.shared is not None)
 
     def fitted(model: LBARN) -> tuple[LBARN, float]:
         with warnings.catch_warnings():
@@ -180,7 +179,7 @@ def tune(
     with _shown(verbose) as show:
         trials = _Trials(how, data, start + _SHARE_OF_TRIALS * 60 * minutes, model.n_jobs, show)
         trials.begin()
-        seconds = _DEFAULT_ROUNDS * _seconds_per_round(trials.best, rows.n_columns)
+        seconds = fixed + _DEFAULT_ROUNDS * _seconds_per_round(trials.best, rows.n_columns)
         if ensemble is None and seconds < _SHARE_OF_DEFAULTS * (end - monotonic()):
             default = fitted(LBARN(**model.get_params() | {"verbose": 0}))  # the table is shown now
         try:
@@ -191,9 +190,9 @@ def tune(
             pass
     best, left = trials.best, end - monotonic()
     if ensemble is not None:
-        own = parameters | {"random_state": model.random_state, "counts": model.counts, "image_shape": image_shape}
-        mixed = LBARNEnsemble(**own, n_orders=int(ensemble), n_bags=_MOST_BAGS, verbose=verbose)
-        settings = _member_settings(best, left, mixed.n_orders, model, rows)
+        found = {name: getattr(model, name) for name in ("random_state", "counts", "neighbours")}
+        mixed = LBARNEnsemble(**parameters | found, n_orders=int(ensemble), n_bags=_MOST_BAGS, verbose=verbose)
+        settings = _member_settings(best, left, fixed, mixed.n_orders, model, rows)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             if len(settings) > 1:
@@ -201,7 +200,7 @@ def tune(
             mixed.set_params(**settings[0]).fit_rows(rows, deadline=end)
         mixed.trials_ = trials.done
         return mixed
-    model.set_params(**_network(best, left, rows.n_columns, MOST_ROUNDS))
+    model.set_params(**_network(best, left - fixed, rows.n_columns, MOST_ROUNDS))
     model, judged = fitted(model)
     if default is not None and default[1] >= judged:
         model = default[0].set_params(verbose=verbose)
@@ -209,15 +208,18 @@ def tune(
     return model
 
 
-def _member_settings(best: Trial, seconds: float, n_orders: int, model: LBARN, rows: GivenRows) -> list[Setting]:
+def _member_settings(
+    best: Trial, seconds: float, fixed: float, n_orders: int, model: LBARN, rows: GivenRows
+) -> list[Setting]:
     """What the networks of an ensemble may be like: the settings found, and the defaults if there is time to compare the two.
 
-    There are to be two networks for every order, or fewer if they would have hardly any rounds; and more, if that leaves time.
+    There are to be two networks for every order, or fewer if they would have hardly any rounds; and more, if that leaves time. Each takes ``fixed``
+    seconds, whatever its rounds.
     """
     rounds = min(ROUNDS, _affordable_rounds(seconds / 4, best, rows.n_columns))
-    share = max(seconds / (2 * n_orders), rounds * _seconds_per_round(best, rows.n_columns) / _SAFETY)
+    share = max(seconds / (2 * n_orders) - fixed, rounds * _seconds_per_round(best, rows.n_columns) / _SAFETY)
     found = _network(best, share, rows.n_columns, _MEMBERS_ROUNDS)
-    compared = 2 * (_DEFAULT_ROUNDS + found["max_iter"]) * _seconds_per_round(best, rows.n_columns)
+    compared = 2 * (_DEFAULT_ROUNDS + found["max_iter"]) * _seconds_per_round(best, rows.n_columns) + 4 * fixed
     if compared > _SHARE_OF_COMPARISON * seconds:
         return [found]
     return [found, {name: getattr(model, name) for name in found}]
@@ -375,7 +377,7 @@ class _Trials:
             self.learning_rate = rate
             if rate != RATES[0]:
                 trained = self._train(self.start)
-            if not is_rising(curves(trained, ROUNDS)[1]) or monotonic() > self.deadline:
+            if not is_rising(curves(trained, ROUNDS + self.data.n_shared)[1]) or monotonic() > self.deadline:
                 break
         self.positions = self.shuffled[: n if 2 * n < self.n_columns else None]
         self._try(self.start, limited=False)
@@ -462,7 +464,8 @@ class _Trials:
             if limited and monotonic() > self.deadline:
                 raise _TimeIsUp
 
-        how = replace(self.base, learning_rate=self.learning_rate, max_iter=ROUNDS, **setting)
+        rounds = ROUNDS + self.data.n_shared
+        how = replace(self.base, learning_rate=self.learning_rate, max_iter=rounds, **setting)
         stop_in_time()
         return in_sequence(train_network(self.positions, how, self.data, n_jobs=self.n_jobs, progress=stop_in_time))
 

@@ -25,11 +25,13 @@ def averaged(runs: Sequence[TrainingRun], n_trees: Sequence[NDArray[np.intp]]) -
     first = runs[0]
     trees = [[own.head(int(n)) for own, n in zip(run.trees, counts)] for run, counts in zip(runs, n_trees)]
     conditionals = []
+    shared = first.boosting.init == "half"  # if a conditional has a start, then it is not its own
     for k, own in enumerate(first.conditionals):
         constant = all(run.conditionals[k].constant for run in runs)
         parts = [each[k] for each in trees]
         mean = _one_leaf(parts) if constant else _averaged_trees(parts)
-        conditionals.append(Conditional(own.position, mean, np.zeros(0), np.zeros(0), constant=constant))
+        n_start = sum(min(run.conditionals[k].n_start, len(part)) for run, part in zip(runs, parts)) if shared else 0
+        conditionals.append(Conditional(own.position, mean, np.zeros(0), np.zeros(0), n_start, constant=constant))
     stretch = np.mean([run.stretch for run in runs], axis=0).round().astype(int).tolist()
     how = replace(first.boosting, learning_rate=first.boosting.learning_rate / len(runs))
     return TrainingRun(

@@ -14,7 +14,7 @@ from lbarn._engine.bits import PackedBits, pack
 from lbarn._engine.codetree import Layout
 from lbarn._engine.rows import Group, TrainingRows
 
-__all__ = ["entropy_order", "is_permutation", "resolve_order", "scans"]
+__all__ = ["entropy_order", "image_size", "is_permutation", "resolve_order", "scans"]
 
 _COARSE_BITS = 7  # of a column with many: eight cells
 _MAX_ROWS = 10_000  # half of them to learn from, half to measure on
@@ -110,6 +110,17 @@ def entropy_order(
             for bit in np.flatnonzero(owner == order[-1]).tolist():
                 state.pick(bit)
     return np.array(order, dtype=np.intp)
+
+
+def image_size(image_shape: Any, n_columns: int) -> tuple[int, int]:
+    """Rows and columns of images with so many pixels."""
+    shape = np.asarray(image_shape)
+    if shape.shape != (2,) or shape.dtype.kind not in "iu" or (shape < 1).any():
+        raise ValueError(f"image_shape must be two whole numbers, rows and columns; got {image_shape!r}")
+    height, width = shape.tolist()
+    if height * width != n_columns:
+        raise ValueError(f"image_shape={height, width} has {height * width} pixels, but X has {n_columns} columns")
+    return height, width
 
 
 def scans(n_rows: int, n_columns: int) -> list[NDArray[np.intp]]:

@@ -17,6 +17,7 @@ from lbarn import _core
 from lbarn._engine.codetree import Layout
 from lbarn._engine.conditional import Boosting, Conditional
 from lbarn._engine.rows import TrainingData, TrainingRows
+from lbarn._engine.sharedtrees import SharedTrees
 from lbarn._engine.trees import NO_STRETCH, Stretch, Trees
 from lbarn._network.network import Network
 from lbarn._training.auto import LEAF_GRID, RATE_LADDER, Columns, in_sequence, search, search_each
@@ -25,7 +26,8 @@ from lbarn._training.counts import counts_for, kinds_of_ones
 from lbarn._training.curves import curves, is_rising, padded, selected, validated
 from lbarn._training.data import GivenRows
 from lbarn._training.jobs import each_dimension
-from lbarn._training.order import resolve_order
+from lbarn._training.neighbours import learn_together, neighbourhoods
+from lbarn._training.order import image_size, resolve_order
 from lbarn._training.selection import SELECTIONS
 from lbarn._training.stretch import confirmed_stretch
 from lbarn._training.trial import settled, some_rows
@@ -67,6 +69,11 @@ class TrainingRun:
     def found(self) -> dict[str, Any]:
         """What validation rows may have decided."""
         return {"max_leaf_nodes": self.boosting.max_leaf_nodes, "learning_rate": self.boosting.learning_rate}
+
+    @property
+    def n_shared(self) -> int:
+        """Trees that all columns began with."""
+        return max(own.n_start for own in self.conditionals) if self.boosting.init == "half" else 0
 
     @property
     def is_trimmed(self) -> bool:
@@ -161,6 +168,7 @@ class TrainingRun:
         trained = max(len(own.trees) for own in self.conditionals)
         if self.boosting.n_iter_no_change is None:
             trained = self.boosting.max_iter
+        trained -= self.n_shared
         if max_iter < trained:
             raise ValueError(f"warm_start=True: max_iter={max_iter} is less than the {trained} rounds already trained")
 
@@ -242,9 +250,9 @@ def train_run(
     data = data.in_order(order).merged(parameters.merge_rows)
     places = range(0 if targets is None else D - len(targets), D)
     if before is None:
-        how, data = settle(parameters, data, places)
+        how, data = settle(parameters, data, order, places)
     else:
-        how = boosting(parameters, **before.found)
+        how = boosting(parameters, max_iter=parameters.max_iter + before.n_shared, **before.found)
     run = _trained(parameters, how, data, order, places, before, store, progress)
     if parameters.sharpen:
         some = some_rows(data.valid, data.seed, _SHARPENING_ROWS)
@@ -255,7 +263,9 @@ def train_run(
     return replace(run, identity=own)
 
 
-def settle(parameters: NetworkParameters, data: TrainingData, places: range) -> tuple[Boosting, TrainingData]:
+def settle(
+    parameters: NetworkParameters, data: TrainingData, order: NDArray[np.intp], places: range
+) -> tuple[Boosting, TrainingData]:
     """How to learn, and from what, as a few of the columns say."""
     resolved: dict[str, Any] = {}
     if isinstance(parameters.max_leaf_nodes, str):
@@ -274,8 +284,35 @@ def settle(parameters: NetworkParameters, data: TrainingData, places: range) -> 
         return np.array([part.sum() for part in np.split(values, np.cumsum(sizes)[:-1])])
 
     how = boosting(parameters, **resolved)
-    found = settled(how, data, places, train, judge, counts=parameters.counts == "auto", leaves=not resolved)
-    return found.how, found.data
+    if parameters.image_shape is not None:
+        size = image_size(parameters.image_shape, data.layout.n_columns)
+        if len(places) == data.layout.n_columns:
+            data = replace(data, shared=_shared(parameters, how, data, order, size))
+    found = settled(
+        how,
+        data,
+        places,
+        train,
+        judge,
+        counts=parameters.counts == "auto",
+        shared=parameters.neighbours == "auto",
+        leaves=not resolved,
+    )
+    return replace(found.how, max_iter=found.how.max_iter + found.data.n_shared), found.data
+
+
+def _shared(
+    parameters: NetworkParameters, how: Boosting, data: TrainingData, order: NDArray[np.intp], size: tuple[int, int]
+) -> SharedTrees | None:
+    """Trees that all pixels of images begin with, if that is wanted and possible."""
+    if parameters.neighbours is False:
+        return None
+    features = neighbourhoods(order, size) if data.layout.is_binary and how.init == "half" else None
+    if features is None and parameters.neighbours is True:
+        raise ValueError(
+            "neighbours=True needs columns of 0 and 1, init='half' and an order that reads images line by line; set neighbours='auto'"
+        )
+    return None if features is None else learn_together(data, features, how, parameters.n_jobs)
 
 
 def _trained(
@@ -316,7 +353,7 @@ def _trained(
         own_leaves = parameters.max_leaf_nodes
         leaves: Sequence[int | None] = LEAF_GRID if isinstance(own_leaves, str) else (own_leaves,)
         rates = RATE_LADDER if isinstance(parameters.learning_rate, str) else (parameters.learning_rate,)
-        how = boosting(parameters, max_leaf_nodes=leaves[0], learning_rate=rates[0])
+        how = replace(how, max_leaf_nodes=leaves[0], learning_rate=rates[0])
         if parameters.max_leaf_nodes == "auto-each":
             pooled = parameters.pooling / max(n_valid, 1.0)
             how, trained, chosen, found = search_each(own_places, how, LEAF_GRID, rates, judge, train, pooled)
@@ -417,6 +454,8 @@ def _train(
             keep(Conditional.fixed(position, log_odds))
             continue
         own = Conditional.untrained(position, counts_for(data, place, node)) if start is None else start[node]
+        if start is None and data.shared is not None:
+            own = own.beginning_with(data.shared.at(place))
         counts = own.trees.counts
         rows = train.at_node(layout, place, node, cells, closers, counts)
         rows_val = valid.at_node(layout, place, node, None, closers, counts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,28 +44,31 @@ def settled(
     judge: Callable[[Columns], NDArray[np.float64]],
     *,
     counts: bool,
+    shared: bool,
     leaves: bool,
 ) -> Trial:
-    """Whether to count, and with how many leaves, by a few columns spread over the ``places``.
+    """Whether to count, to share trees, and with how many leaves, by a few columns spread over the ``places``.
 
-    Counts are kept if the columns validate better with them. The number of leaves, where none is asked for, is the one that goes with the
+    Counts and shared trees are kept if the columns validate better with them. The number of leaves, where none is asked for, is the one that goes with the
     number of rows, halved as long as the columns are better for it, or else doubled as long as they are by more than its error.
     """
     tried = [places[int(k)] for k in np.unique(np.linspace(0, len(places) - 1, _TRIED + 2).round()[1:-1])]
 
     def trial(how: Boosting, data: TrainingData) -> Trial:
-        brief = replace(how, learning_rate=_RATE, max_iter=_ROUNDS, n_iter_no_change=_PATIENCE)
-        return Trial(how, data, judge(train(tried, brief, replace(some, counted=data.counted))))
+        brief = replace(how, learning_rate=_RATE, max_iter=_ROUNDS + data.n_shared, n_iter_no_change=_PATIENCE)
+        return Trial(how, data, judge(train(tried, brief, replace(some, counted=data.counted, shared=data.shared))))
 
     leaves = leaves and how.max_leaf_nodes is None and data.layout.is_binary and len(places) >= _WIDE
-    if not leaves and not (counts and data.counted):
+    counts, shared = counts and bool(data.counted), shared and data.shared is not None
+    if not leaves and not counts and not shared:
         return Trial(how, data, np.zeros(0))
     some = replace(data, train=some_rows(data.train, data.seed), valid=some_rows(data.valid, data.seed))
     if leaves:
         how = how.for_rows(data.train.n_rows)
     best = trial(how, data)
-    if counts and data.counted:
-        plain = trial(how, replace(data, counted=()))
+    without: list[dict[str, Any]] = [{"counted": ()}] * counts + [{"shared": None}] * shared
+    for change in without:
+        plain = trial(how, replace(best.data, **change))
         best = plain if plain.gain(best)[0] > 0 else best
     for factor in (0.5, 2.0) if leaves else ():
         before = best
