@@ -310,53 +310,67 @@ class Row {
     }
   }
 
-  // Squared distance: two cells that are off by d each count as the one probability that is off by d.
-  static double apart(const double* a, const double* b, size_t n_cells) {
-    double sum = 0.0;
-    for (size_t c = 0; c < n_cells; ++c) sum += (a[c] - b[c]) * (a[c] - b[c]);
-    return 0.5 * sum;
-  }
+  // What the islands say of the unknown cells, early and in the end: sums of squares, where two cells that are off by d
+  // each count as the one probability that is off by d.
+  struct Noise {
+    double early = 0.0, common = 0.0, in_the_end = 0.0;  // of the islands' means
+    double between = 0.0;                                // those early and those in the end
+
+    void add(const double* early_0, const double* early_1, const double* last_0, const double* last_1, size_t count) {
+      for (size_t c = 0; c < count; ++c) {
+        const double a = 0.5 * (early_0[c] - early_1[c]), b = 0.5 * (last_0[c] - last_1[c]);
+        const double moved = 0.5 * ((last_0[c] - early_0[c]) + (last_1[c] - early_1[c]));
+        early += 0.5 * a * a;
+        common += 0.5 * a * b;
+        in_the_end += 0.5 * b * b;
+        between += 0.5 * moved * moved;
+      }
+    }
+    double apart() const { return early - 2.0 * common + in_the_end; }
+    double lacks() const { return std::max(between - apart(), 0.0); }
+
+    // Of what was read early, in a mean with the rest, for the least error; and that error.
+    double share_of_early() const {
+      const double gain = in_the_end - common, most = apart() + lacks();
+      return most > 0.0 ? std::min(std::max(gain / most, 0.0), 1.0) : 0.0;
+    }
+    double with(double share) const {
+      const double rest = 1.0 - share;
+      return share * share * (early + lacks()) + 2.0 * share * rest * common + rest * rest * in_the_end;
+    }
+  };
 
   // The probabilities of all unknown cells, and their error as the islands tell it. What the particles say in the end
-  // is right on average, but may be blurred by thinning; what was read early is less so, but lacks what came late. How
-  // far the two are apart beyond their noise is what it lacks, and the row takes what is better.
+  // is right on average, but may be blurred by thinning; what was read early is less so, but lacks what came late: that
+  // is how far the two are apart beyond their noise. The row takes the best mean of them.
   double conclude(const NetworkView& network, double variance) {
     while (!pending_.empty() && cloud_.islands() == 2) read_oldest(network);
-    double in_the_end = 0.0, early = 0.0, between = 0.0;
-    std::vector<double> other, mean;
+    Noise noise;
+    std::vector<double> other;
     for (const EvidenceView::Column& unknown : evidence_.unknown) {
       if (cells_[unknown.column] != kUnknown) continue;
       const ColumnTree& column = network.columns[unknown.column];
       double* shares = shares_ + unknown.first;
       read(column, 0, shares);
-      if (cloud_.islands() == 2) {
-        const double* read_early[2] = {early_[0].data() + unknown.first, early_[1].data() + unknown.first};
-        other.resize(column.n_cells);
-        mean.resize(column.n_cells);
-        read(column, 1, other.data());
-        in_the_end += 0.25 * apart(shares, other.data(), column.n_cells);
-        early += 0.25 * apart(read_early[0], read_early[1], column.n_cells);
-        for (size_t c = 0; c < column.n_cells; ++c) {
-          shares[c] = 0.5 * (shares[c] + other[c]);
-          mean[c] = 0.5 * (read_early[0][c] + read_early[1][c]);
-        }
-        between += apart(shares, mean.data(), column.n_cells);
-      }
+      if (cloud_.islands() == 1) continue;
+      other.resize(column.n_cells);
+      read(column, 1, other.data());
+      noise.add(early_[0].data() + unknown.first, early_[1].data() + unknown.first, shares, other.data(),
+                column.n_cells);
+      for (size_t c = 0; c < column.n_cells; ++c) shares[c] = 0.5 * (shares[c] + other[c]);
     }
-    const double early_error = early + std::max(between - in_the_end + early, 0.0);
-    const bool takes_early = cloud_.islands() == 2 && early_error < in_the_end;
+    const double share = noise.share_of_early();
     for (const EvidenceView::Column& unknown : evidence_.unknown) {
       if (cells_[unknown.column] != kUnknown) continue;
       const size_t n_cells = network.columns[unknown.column].n_cells;
       double* shares = shares_ + unknown.first;
-      if (takes_early)
-        for (size_t c = 0; c < n_cells; ++c)
-          shares[c] = 0.5 * (early_[0][unknown.first + c] + early_[1][unknown.first + c]);
-      else
-        draw_back(shares, expected_ + unknown.first, n_cells, kPseudocount * variance);
+      draw_back(shares, expected_ + unknown.first, n_cells, kPseudocount * variance);
+      for (size_t c = 0; share > 0.0 && c < n_cells; ++c) {
+        const double early = 0.5 * (early_[0][unknown.first + c] + early_[1][unknown.first + c]);
+        shares[c] += share * (early - shares[c]);
+      }
     }
-    const double square = takes_early ? early_error : in_the_end;
-    return std::sqrt(square / static_cast<double>(std::max<size_t>(marks_.size(), 1)));
+    return std::sqrt(noise.with(share) / static_cast<double>(std::max<size_t>(marks_.size(), 1)));
   }
 
   void draw(uint16_t* out) const {
