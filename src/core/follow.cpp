@@ -5,6 +5,8 @@
 #include <deque>
 #include <memory>
 
+#include "noise.hpp"
+
 namespace lbarn {
 namespace {
 
@@ -310,36 +312,6 @@ class Row {
     }
   }
 
-  // What the islands say of the unknown cells, early and in the end: sums of squares, where two cells that are off by d
-  // each count as the one probability that is off by d.
-  struct Noise {
-    double early = 0.0, common = 0.0, in_the_end = 0.0;  // of the islands' means
-    double between = 0.0;                                // those early and those in the end
-
-    void add(const double* early_0, const double* early_1, const double* last_0, const double* last_1, size_t count) {
-      for (size_t c = 0; c < count; ++c) {
-        const double a = 0.5 * (early_0[c] - early_1[c]), b = 0.5 * (last_0[c] - last_1[c]);
-        const double moved = 0.5 * ((last_0[c] - early_0[c]) + (last_1[c] - early_1[c]));
-        early += 0.5 * a * a;
-        common += 0.5 * a * b;
-        in_the_end += 0.5 * b * b;
-        between += 0.5 * moved * moved;
-      }
-    }
-    double apart() const { return early - 2.0 * common + in_the_end; }
-    double lacks() const { return std::max(between - apart(), 0.0); }
-
-    // Of what was read early, in a mean with the rest, for the least error; and that error.
-    double share_of_early() const {
-      const double gain = in_the_end - common, most = apart() + lacks();
-      return most > 0.0 ? std::min(std::max(gain / most, 0.0), 1.0) : 0.0;
-    }
-    double with(double share) const {
-      const double rest = 1.0 - share;
-      return share * share * (early + lacks()) + 2.0 * share * rest * common + rest * rest * in_the_end;
-    }
-  };
-
   // The probabilities of all unknown cells, and their error as the islands tell it. What the particles say in the end
   // is right on average, but may be blurred by thinning; what was read early is less so, but lacks what came late: that
   // is how far the two are apart beyond their noise. The row takes the best mean of them.
@@ -370,7 +342,7 @@ class Row {
         shares[c] += share * (early - shares[c]);
       }
     }
-    return std::sqrt(noise.with(share) / static_cast<double>(std::max<size_t>(marks_.size(), 1)));
+    return std::sqrt(noise.error(share) / static_cast<double>(std::max<size_t>(marks_.size(), 1)));
   }
 
   void draw(uint16_t* out) const {
