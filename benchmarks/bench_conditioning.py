@@ -59,7 +59,7 @@ _MNIST = {"max_leaf_nodes": 16, "learning_rate": 0.1, "max_iter": 150}
 _LETTERS = {"max_leaf_nodes": 32, "learning_rate": 0.05, "max_iter": 300}
 _DIGITS = {"max_leaf_nodes": 4, "learning_rate": 0.3, "max_iter": 10}
 TASKS = {
-    "mnist": Task("MNIST, 100 images denoised", 100, 20_000, _MNIST, "denoise", {"flip": 0.1}, 0.033),
+    "mnist": Task("MNIST, 100 images denoised", 100, 20_000, _MNIST, "denoise", {"flip": 0.1}, 0.05),
     "ocr_letters": Task("OCR-letters, 1,000 rows imputed", 1000, 10**9, _LETTERS, "impute", {}, 0.002),
     "digits": Task("digits, 10 rows imputed", 10, 10**9, _DIGITS, "impute", {}, 0.01),
 }

@@ -100,6 +100,19 @@ def test_columns_of_many_cells_agree_with_all_of_their_cells() -> None:
             np.testing.assert_allclose(answer.cells[k][0], expected, rtol=0, atol=1e-9)
 
 
+def test_thinning_ends_where_some_particles_have_arrived_and_weigh_what_a_particle_should() -> None:
+    # All weigh the same after a thinning. Those in cell 0 stay, the others have two children: the threshold is the old
+    # weight but for its last digit, which decides whether the former are lighter.
+    rng = np.random.default_rng(0)
+    layout = Layout((CodeTree.of(4, [(0, 1, 4), (1, 2, 4), (2, 3, 4)], ordered=True),) * 24)
+    trees = [random_trees(rng, int(layout.first_bit[k]), 1, 1) for k in layout.node_column]
+    network = Network(np.arange(24), tuple(trees), layout)
+    seen = Evidence.of(layout, np.zeros((10, 24), np.uint16), np.arange(24) < np.full((10, 1), 23))
+    for limit in range(10, 40):
+        found = follow(network.nodes, seen, limit, seed=limit, numbers=np.arange(10, dtype=np.uint64))
+        assert np.isfinite(found.log_marginal).all()
+
+
 def test_every_simd_path_gives_the_same_particles() -> None:
     network = random_network(40, 15)
     rng = np.random.default_rng(2)

@@ -28,7 +28,7 @@ Light light_of(const double* zeros, const double* ones, size_t count, double c) 
 
 // The c at which the sum of min(weight / c, 1) is `limit`; more than so many weigh anything. From a guess that is not
 // too small, or else from above, c falls while there are more and more that are heavier, and is right when there are
-// none.
+// no more, or if c, rounded, rises again: weights may be the same but for their last digit.
 double threshold_of(const double* zeros, const double* ones, size_t count, size_t limit, double guess) {
   Light light = light_of(zeros, ones, count, guess);
   if (light.heavy >= limit || light.weight > guess * static_cast<double>(limit - light.heavy))
@@ -36,7 +36,7 @@ double threshold_of(const double* zeros, const double* ones, size_t count, size_
   for (;;) {
     const double c = light.weight / static_cast<double>(limit - light.heavy);
     const Light next = light_of(zeros, ones, count, c);
-    if (next.heavy == light.heavy || next.heavy >= limit) return std::max(c, std::numeric_limits<double>::denorm_min());
+    if (next.heavy <= light.heavy || next.heavy >= limit) return std::max(c, std::numeric_limits<double>::denorm_min());
     light = next;
   }
 }

@@ -5,6 +5,8 @@
 #include <deque>
 #include <memory>
 
+#include "noise.hpp"
+
 namespace lbarn {
 namespace {
 
@@ -310,53 +312,37 @@ class Row {
     }
   }
 
-  // Squared distance: two cells that are off by d each count as the one probability that is off by d.
-  static double apart(const double* a, const double* b, size_t n_cells) {
-    double sum = 0.0;
-    for (size_t c = 0; c < n_cells; ++c) sum += (a[c] - b[c]) * (a[c] - b[c]);
-    return 0.5 * sum;
-  }
-
   // The probabilities of all unknown cells, and their error as the islands tell it. What the particles say in the end
-  // is right on average, but may be blurred by thinning; what was read early is less so, but lacks what came late. How
-  // far the two are apart beyond their noise is what it lacks, and the row takes what is better.
+  // is right on average, but may be blurred by thinning; what was read early is less so, but lacks what came late: that
+  // is how far the two are apart beyond their noise. The row takes the best mean of them.
   double conclude(const NetworkView& network, double variance) {
     while (!pending_.empty() && cloud_.islands() == 2) read_oldest(network);
-    double in_the_end = 0.0, early = 0.0, between = 0.0;
-    std::vector<double> other, mean;
+    Noise noise;
+    std::vector<double> other;
     for (const EvidenceView::Column& unknown : evidence_.unknown) {
       if (cells_[unknown.column] != kUnknown) continue;
       const ColumnTree& column = network.columns[unknown.column];
       double* shares = shares_ + unknown.first;
       read(column, 0, shares);
-      if (cloud_.islands() == 2) {
-        const double* read_early[2] = {early_[0].data() + unknown.first, early_[1].data() + unknown.first};
-        other.resize(column.n_cells);
-        mean.resize(column.n_cells);
-        read(column, 1, other.data());
-        in_the_end += 0.25 * apart(shares, other.data(), column.n_cells);
-        early += 0.25 * apart(read_early[0], read_early[1], column.n_cells);
-        for (size_t c = 0; c < column.n_cells; ++c) {
-          shares[c] = 0.5 * (shares[c] + other[c]);
-          mean[c] = 0.5 * (read_early[0][c] + read_early[1][c]);
-        }
-        between += apart(shares, mean.data(), column.n_cells);
-      }
+      if (cloud_.islands() == 1) continue;
+      other.resize(column.n_cells);
+      read(column, 1, other.data());
+      noise.add(early_[0].data() + unknown.first, early_[1].data() + unknown.first, shares, other.data(),
+                column.n_cells);
+      for (size_t c = 0; c < column.n_cells; ++c) shares[c] = 0.5 * (shares[c] + other[c]);
     }
-    const double early_error = early + std::max(between - in_the_end + early, 0.0);
-    const bool takes_early = cloud_.islands() == 2 && early_error < in_the_end;
+    const double share = noise.share_of_early();
     for (const EvidenceView::Column& unknown : evidence_.unknown) {
       if (cells_[unknown.column] != kUnknown) continue;
       const size_t n_cells = network.columns[unknown.column].n_cells;
       double* shares = shares_ + unknown.first;
-      if (takes_early)
-        for (size_t c = 0; c < n_cells; ++c)
-          shares[c] = 0.5 * (early_[0][unknown.first + c] + early_[1][unknown.first + c]);
-      else
-        draw_back(shares, expected_ + unknown.first, n_cells, kPseudocount * variance);
+      draw_back(shares, expected_ + unknown.first, n_cells, kPseudocount * variance);
+      for (size_t c = 0; share > 0.0 && c < n_cells; ++c) {
+        const double early = 0.5 * (early_[0][unknown.first + c] + early_[1][unknown.first + c]);
+        shares[c] += share * (early - shares[c]);
+      }
     }
-    const double square = takes_early ? early_error : in_the_end;
-    return std::sqrt(square / static_cast<double>(std::max<size_t>(marks_.size(), 1)));
+    return std::sqrt(noise.error(share) / static_cast<double>(std::max<size_t>(marks_.size(), 1)));
   }
 
   void draw(uint16_t* out) const {

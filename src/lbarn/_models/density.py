@@ -304,8 +304,8 @@ class Density(RowModel):
         n_particles : int, default=4000
             Particles per row of the Monte Carlo, at most.
         tolerance : float, default=0.001
-            A row gets more and more particles, from 256 (or ``n_draws``) on, until the probabilities of its unknown values are estimated
-            to be off by no more than that (root mean square). 0 takes ``n_particles`` at once.
+            A row gets more and more particles, from 768 (or ``n_draws``) on, until the probabilities of its unknown values are estimated
+            to be off by no more than that (root mean square); with a wider one, from fewer. 0 takes ``n_particles`` at once.
         return_diagnostics : bool, default=False
             Also return, per row, the method ("complete", "enumeration", "prefix" or "monte-carlo") and the effective
             sample size: how many independent draws the answer is worth (infinite if exact).
@@ -335,7 +335,7 @@ class Density(RowModel):
         output: str = "mode",
         n_draws: int = 1,
         n_particles: int = 4000,
-        tolerance: float = 0.025,
+        tolerance: float = 0.035,
         return_diagnostics: bool = False,
         random_state: Any = None,
     ) -> Any:

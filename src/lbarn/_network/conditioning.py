@@ -29,7 +29,9 @@ from lbarn._network.particles import Cloud, Followed, follow
 __all__ = ["MAX_ENUMERATED", "Answer", "Effort", "condition"]
 
 MAX_ENUMERATED = 12  # unknown bits: that many doublings of the number of completions
-_START = 256  # particles, before any doubling
+_START = 192  # particles before any doubling if the tolerance were 1, and more if it is smaller, by this power of it:
+_STEEPNESS = 0.2  # small halves may both miss what matters, and a row that is done again pays for its trees again
+_WHOLE = 64  # particles are looked at so many at a time
 _FEW = 64  # particles that do not part, for two halves would be worse
 _DOUBLINGS = 1.0  # of the particles, to halve the error: some rows need a second one
 _MOST_DOUBLINGS = 3  # at a time
@@ -56,7 +58,10 @@ class Effort:
 
     def first(self, n_draws: int) -> int:
         """As many particles to begin with: no fewer than draws, or too many of these would be the same."""
-        return min(max(_START, n_draws), self.n_particles) if self.tolerance > 0 else self.n_particles
+        if self.tolerance == 0:
+            return self.n_particles
+        start = _WHOLE * max(1, round(_START * self.tolerance**-_STEEPNESS / _WHOLE))
+        return min(max(start, n_draws), self.n_particles)
 
     def more(self, limit: int, error: Floats) -> NDArray[np.intp]:
         """After ``limit`` particles, how many are needed by rows with these errors; 0 where it is enough."""

@@ -55,7 +55,7 @@ def denoise(
     output: Annotated[Literal["sample", "mode", "probability"], _BIT] = "mode",
     n_draws: Draws = 1,
     n_particles: Particles = 4000,
-    tolerance: Tolerance = 0.025,
+    tolerance: Tolerance = 0.035,
     random_state: Seed = None,
     n_jobs: Jobs = -1,
     header: Header = None,
