@@ -92,13 +92,12 @@ def test_training_values_come_back_from_their_place_inside_the_cell(name: str) -
 
 def test_the_tree_leads_to_every_cell(name: str) -> None:
     tree = code_of(COLUMNS[name], max_cells=16).tree
-    nodes, bits = tree.ways
     for cell in range(tree.n_cells):
-        at = 0 if tree.n_nodes else ~0
-        for node, bit in zip(nodes[cell], bits[cell]):
-            if node >= 0:
-                assert node == at
-                at = int(tree.children[node, int(bit)])
+        at, level = 0 if tree.n_nodes else ~0, 0
+        while at >= 0:
+            assert tree.low[at] <= cell < tree.high[at]
+            assert tree.depth[at] == level < tree.n_levels
+            at, level = int(tree.children[at, int(cell >= tree.cut[at])]), level + 1
         assert at == ~cell
     rows = tree.table
     assert len({tuple(row[: tree.n_nodes]) for row in rows}) == tree.n_cells, "cells differ in their bits"

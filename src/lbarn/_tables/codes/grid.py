@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lbarn._tables.cells import equal_mass
-from lbarn._tables.codes.base import Floats, Tensors
+from lbarn._tables.codes.base import Choices, Floats, Inside, Tensors
 from lbarn._tables.codes.numeric import NumericCode, numeric_mass, tail_mass
 from lbarn._tables.codes.parts import common_fields, packed, unpacked
 from lbarn._tables.column import Column
@@ -139,19 +139,23 @@ class GridCode(NumericCode):
         own = cell - self._first
         return 0 <= own < self.law.n_cells and bool(self.law.starts[own + 1] - self.law.starts[own] > 1)
 
-    def choices(self, cell: int) -> tuple[Floats, int]:
-        return self.law.choices(cell - self._first)
+    @property
+    def choices(self) -> Choices:
+        return self._of_range(*self.law.choices())
 
-    def inside(self, cells: NDArray[Any], plain: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def inside(self, cells: NDArray[Any], plain: Column) -> Inside:
         inner = np.clip(cells.astype(np.intp) - self._first, 0, self.law.n_cells - 1)
         low, high = self.law.starts[inner], self.law.starts[inner + 1] - 1
         ticks = np.clip(self.grid.ticks(self.conform(plain).values), low, high)
-        return self.law.symbols(ticks, inner)
+        symbols, offsets = self.law.symbols(ticks, inner)
+        return symbols, offsets.view(np.uint64)
 
-    def from_inside(self, cells: NDArray[Any], where: tuple[NDArray[np.int64], NDArray[np.int64]]) -> Column:
+    def from_inside(self, cells: NDArray[Any], where: Inside) -> Column:
         inner = np.clip(cells.astype(np.intp) - self._first, 0, self.law.n_cells - 1)
         gone = cells == 0 if self.missing else np.zeros(len(cells), np.bool_)
-        return self.plain.with_values(self._shown(self.grid.values(self.law.ticks(inner, *where))), gone)
+        return self.plain.with_values(
+            self._shown(self.grid.values(self.law.ticks(inner, where[0], where[1].view(np.int64)))), gone
+        )
 
     def to_parts(self) -> tuple[dict[str, Any], Tensors]:
         tensors: Tensors = {"mass": self.mass, "nodes": packed(self.nodes), **self.law.to_tensors()}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lbarn._engine.codetree import CodeTree
 from lbarn._tables.cells import Node, shifted
-from lbarn._tables.codes.base import ColumnCode, Floats
+from lbarn._tables.codes.base import Choices, ColumnCode, Floats
 from lbarn._tables.codes.reading import level_numbers, numbers_of, times_of
 from lbarn._tables.column import Column, whole_numbers
 
@@ -80,6 +80,13 @@ class NumericCode(ColumnCode):
             return values
         assert self.plain.categories is not None
         return pa.array(self.plain.categories, pa.string()).take(pa.array(values.astype(np.int64)))
+
+    def _of_range(self, chances: Floats, sizes: NDArray[np.int64], n_last: NDArray[np.uint64]) -> Choices:
+        """The choices of all cells, by those of the range: nothing is to be chosen in the others."""
+        one = np.ones(self._first)
+        starts = np.cumsum(np.concatenate([[0], one, sizes, one[:1]]).astype(np.int64))
+        n_all = np.concatenate([one, n_last, one[:1]], dtype=np.uint64, casting="unsafe")
+        return Choices(np.concatenate([one, chances, one[:1]]), starts, n_all)
 
     @cached_property
     def peaks(self) -> tuple[Floats, Column]:
