@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "evaluate.hpp"
 #include "require.hpp"
@@ -123,31 +124,33 @@ inline void Coder::pop(uint32_t left, uint32_t size) {
   }
 }
 
+inline uint32_t Coder::pop_bit(uint32_t boundary) {
+  const uint32_t bit = place() >= boundary, all = 0 - bit;  // no branch: nobody could tell which way it goes
+  pop(all & boundary, (all & (kWhole - boundary)) | (~all & boundary));
+  return bit;
+}
+
+// A copy of one's own stays in registers.
 void Coder::push_bits(const uint32_t* coded, size_t count) {
+  Coder own(std::move(*this));
   for (size_t i = count; i-- > 0;) {
-    const uint32_t boundary = coded[i] >> 1;
-    if (!boundary) continue;
-    const bool one = coded[i] & 1;
-    push(one ? boundary : 0, one ? kWhole - boundary : boundary);
+    const uint32_t boundary = coded[i] >> 1, all = 0 - (coded[i] & 1);
+    if (boundary) own.push(all & boundary, (all & (kWhole - boundary)) | (~all & boundary));
   }
+  *this = std::move(own);
 }
 
 void Coder::pop_bits(const uint32_t* boundaries, size_t count, uint8_t* bits) {
-  for (size_t i = 0; i < count; ++i) {
-    const uint32_t boundary = boundaries[i];
-    const bool one = place() >= boundary;
-    bits[i] = one;
-    pop(one ? boundary : 0, one ? kWhole - boundary : boundary);
-  }
+  Coder own(std::move(*this));
+  for (size_t i = 0; i < count; ++i) bits[i] = static_cast<uint8_t>(own.pop_bit(boundaries[i]));
+  *this = std::move(own);
 }
 
 void Coder::descend(const uint32_t* boundaries, const int32_t* children, size_t count, int32_t* at) {
-  for (size_t i = 0; i < count; ++i) {
-    if (at[i] < 0) continue;
-    const bool one = place() >= boundaries[i];
-    pop(one ? boundaries[i] : 0, one ? kWhole - boundaries[i] : boundaries[i]);
-    at[i] = children[2 * at[i] + one];
-  }
+  Coder own(std::move(*this));
+  for (size_t i = 0; i < count; ++i)
+    if (at[i] >= 0) at[i] = children[2 * static_cast<size_t>(at[i]) + own.pop_bit(boundaries[i])];
+  *this = std::move(own);
 }
 
 uint32_t Coder::pop_part(const uint32_t* left, uint32_t n_symbols) {

@@ -67,6 +67,7 @@ class Coder {
   void pop(uint32_t left, uint32_t size);
   uint32_t place() const { return static_cast<uint32_t>(state_) & (kWhole - 1); }
 
+  uint32_t pop_bit(uint32_t boundary);
   void push_uniform(uint32_t symbol, uint32_t n_symbols);
   uint32_t pop_uniform(uint32_t n_symbols);
   uint32_t pop_part(const uint32_t* left, uint32_t n_symbols);

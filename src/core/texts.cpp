@@ -1,5 +1,8 @@
 #include "texts.hpp"
 
+#include <algorithm>
+#include <charconv>
+
 namespace lbarn {
 namespace {
 
@@ -12,13 +15,15 @@ size_t n_characters(const uint8_t* letters, int32_t begin, int32_t end) {
 }  // namespace
 
 std::string with_lengths(const int32_t* begin, const uint8_t* letters, size_t count) {
-  std::string result;
-  result.reserve(static_cast<size_t>(begin[count] - begin[0]) + 3 * count);
+  constexpr size_t kMostDigits = 10;
+  std::string result(static_cast<size_t>(begin[count] - begin[0]) + (kMostDigits + 1) * count, '\0');
+  char* end = &result[0];
   for (size_t i = 0; i < count; ++i) {
-    result += std::to_string(n_characters(letters, begin[i], begin[i + 1]));
-    result += ':';
-    result.append(reinterpret_cast<const char*>(letters) + begin[i], static_cast<size_t>(begin[i + 1] - begin[i]));
+    end = std::to_chars(end, end + kMostDigits, n_characters(letters, begin[i], begin[i + 1])).ptr;
+    *end++ = ':';
+    end = std::copy(letters + begin[i], letters + begin[i + 1], end);
   }
+  result.resize(static_cast<size_t>(end - result.data()));
   return result;
 }
 

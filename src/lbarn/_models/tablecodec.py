@@ -15,7 +15,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,7 @@ from lbarn._engine.codetree import Cells
 from lbarn._network.envelope import Envelope, new_digest, stream_coder, stream_of
 from lbarn._network.network import RowCodec
 from lbarn._tables.codebook import Codebook
-from lbarn._tables.coded import CodedTable
+from lbarn._tables.coded import CodedTable, LocatedColumns
 from lbarn._tables.codes import ColumnCode, Inside
 from lbarn._tables.column import Column, whole_numbers
 from lbarn.errors import CompressedDataError
@@ -35,6 +35,7 @@ from lbarn.errors import CompressedDataError
 __all__ = ["compress", "decompress"]
 
 Values = NDArray[Any] | pa.Array
+_Rows = TypeVar("_Rows", Column, LocatedColumns)
 
 _ENVELOPE = Envelope(
     magic=b"LBARNt",
@@ -55,10 +56,10 @@ def compress(codec: RowCodec, book: Codebook, tables: Iterable[CodedTable]) -> b
 
     def coded() -> Iterator[Cells]:
         nonlocal n_rows
-        for columns, cells in _grouped(tables):
-            parts.extend(_pushed(book, columns, cells, digest))
-            n_rows += len(cells)
-            yield cells
+        for group in _grouped(tables):
+            parts.extend(_pushed(book, group, digest))
+            n_rows += len(group)
+            yield group.cells.T
 
     parts.insert(0, codec.compress(coded()))
     if not n_rows:
@@ -67,48 +68,37 @@ def compress(codec: RowCodec, book: Codebook, tables: Iterable[CodedTable]) -> b
     return _ENVELOPE.sealed(book.fingerprint(), n_rows, digest.digest(), content)
 
 
-def _grouped(tables: Iterable[CodedTable]) -> Iterator[tuple[list[Column], Cells]]:
-    """Columns and cells of the rows of all tables, a group at a time."""
-    columns: list[Column] = []
-    waiting: list[Cells] = []
+def _grouped(tables: Iterable[CodedTable]) -> Iterator[LocatedColumns]:
+    """The rows of all tables, a group at a time."""
+    waiting: list[LocatedColumns] = []
     for table in tables:
-        for own, own_cells in table.complete_columns():
-            columns = [above + below for above, below in zip(columns, own)] if waiting else own
-            waiting.append(own_cells)
-            n = sum(map(len, waiting))
-            if n < _GROUP_ROWS:
+        for own in table.complete_columns():
+            waiting.append(own)
+            if sum(map(len, waiting)) < _GROUP_ROWS:
                 continue
-            cells = np.concatenate(waiting)
-            whole = n - n % _GROUP_ROWS
+            rows = _below_each_other(waiting)
+            whole = len(rows) - len(rows) % _GROUP_ROWS
             for start in range(0, whole, _GROUP_ROWS):
-                rows = slice(start, start + _GROUP_ROWS)
-                yield [column.take(rows) for column in columns], cells[rows]
-            columns, waiting = (
-                [column.take(slice(whole, n)) for column in columns],
-                [cells[whole:]] if whole < n else [],
-            )
+                yield rows.take(slice(start, start + _GROUP_ROWS))
+            waiting = [rows.take(slice(whole, len(rows)))] if whole < len(rows) else []
     if waiting:
-        yield columns, np.concatenate(waiting)
+        yield _below_each_other(waiting)
 
 
-def _pushed(book: Codebook, columns: list[Column], cells: Cells, digest: Any) -> tuple[bytes, bytes]:
+def _pushed(book: Codebook, rows: LocatedColumns, digest: Any) -> tuple[bytes, bytes]:
     """What is inside the cells of a group of rows, and exceptions; ``digest`` gets the values."""
     coder = _core.Coder()
     exceptions: dict[int, tuple[NDArray[np.intp], list[Any]]] = {}
-    insides: list[Inside] = []
-    cells = np.asfortranarray(cells)
-    for j, (code, column) in enumerate(zip(book.codes, columns)):
+    for j, (code, column) in enumerate(zip(book.codes, rows.columns)):
         values = _stored(code, column)
-        inside = code.inside(cells[:, j], code.as_plain(column))
-        decoded = _plain_values(code, code.from_inside(cells[:, j], inside))
+        decoded = _plain_values(code, code.from_inside(rows.cells[j], (rows.symbols[j], rows.offsets[j])))
         different = np.flatnonzero(_differ(values, decoded) & ~column.missing)
         if len(different):
             exceptions[j] = different, _listed(values, different)
         _digest_values(digest, values, column.missing)
-        insides.append(inside)
     for j in reversed(range(book.n_columns)):
         if (laws := _laws(book.codes[j])) is not None:
-            coder.push_inside(laws, cells[:, j], *insides[j])
+            coder.push_inside(laws, rows.cells[j], rows.symbols[j], rows.offsets[j])
     return stream_of(coder), _packed(exceptions)
 
 
@@ -154,7 +144,7 @@ def _joined(groups: list[list[Column]]) -> list[Column]:
     return [_below_each_other([group.pop() for group in groups]) for _ in range(len(groups[0]))]
 
 
-def _below_each_other(parts: list[Column]) -> Column:
+def _below_each_other(parts: list[_Rows]) -> _Rows:
     """Halves first, so that no row is copied often."""
     if len(parts) == 1:
         return parts[0]

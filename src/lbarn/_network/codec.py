@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from lbarn import _core
 from lbarn._engine.bits import row_bytes
 from lbarn._engine.codetree import Cells, Layout
+from lbarn._engine.trees import boundaries
 from lbarn._network.envelope import Envelope, new_digest, stream_coder, stream_of
 from lbarn.errors import CompressedDataError
 
@@ -131,7 +132,7 @@ class _BitBlock:
         return (self.boundaries(k) << 1 | bits)[None]
 
     def boundaries(self, step: int) -> NDArray[np.uint32]:
-        return _core.boundaries(self.network.trees[step].log_odds(self.columns, self.n_rows))
+        return boundaries(self.network.trees[step].log_odds(self.columns, self.n_rows))
 
     def pop(self, coder: _core.Coder, step: int, boundaries: NDArray[np.uint32]) -> None:
         self.packed[step] = np.packbits(coder.pop_bits(boundaries), bitorder="little")
@@ -176,7 +177,7 @@ class _CellBlock:
         k, level = step
         if level == 0:
             self._at[:] = 0
-        return _core.boundaries(self._network.nodes.log_odds(k, self._at, self._rows, self._everyone))
+        return boundaries(self._network.nodes.log_odds(k, self._at, self._rows, self._everyone))
 
     def pop(self, coder: _core.Coder, step: tuple[int, int], boundaries: NDArray[np.uint32]) -> None:
         k, level = step
@@ -335,9 +336,9 @@ def gathered(n_rows: int, chunks: Iterable[Cells], layout: Layout) -> Cells:
     return X
 
 
-def _packed(group: Sequence[_Block]) -> bytes:
+def _packed(group: Sequence[_Block]) -> NDArray[np.uint8]:
     """The group's columns, one after the other; they do not depend on how it was cut into blocks."""
-    return np.hstack([block.packed for block in group]).tobytes()
+    return np.hstack([block.packed for block in group])
 
 
 def cut(chunks: Iterable[Cells], sizes: Iterable[int]) -> Iterator[Cells]:

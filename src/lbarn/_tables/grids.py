@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lbarn._tables.column import Column
 
-__all__ = ["Grid", "Law", "find_grid"]
+__all__ = ["Grid", "Law", "Ticks", "find_grid"]
 
 Floats = NDArray[np.float64]
 Ticks = NDArray[np.int64]

@@ -65,8 +65,10 @@ class ColumnCode(ABC):
         """The cell of every value (``UNKNOWN`` for an empty one that is no value), and the log-likelihood of the value inside it."""
         column = self.conform(self._typed(column))
         cells, inside = self._encode(column)
-        cells = np.where(column.missing, 0 if self.missing else UNKNOWN, cells).astype(np.uint16)
-        return cells, np.where(column.missing, 0.0, inside)
+        return self._with_missing(cells, column), np.where(column.missing, 0.0, inside)
+
+    def _with_missing(self, cells: NDArray[Any], column: Column) -> NDArray[np.uint16]:
+        return np.where(column.missing, 0 if self.missing else UNKNOWN, cells).astype(np.uint16)
 
     @abstractmethod
     def conform(self, column: Column) -> Column:
@@ -143,9 +145,16 @@ class ColumnCode(ABC):
         """What the cells leave to choose; None if every cell has one value."""
         return None
 
-    def inside(self, cells: NDArray[Any], plain: Column) -> Inside:
-        """Symbol and offset of every value in its cell."""
-        return np.zeros(len(cells), np.int64), np.zeros(len(cells), np.uint64)
+    def locate(self, column: Column) -> tuple[NDArray[np.uint16], Inside]:
+        """The cell of every value, and its symbol and offset there."""
+        column = self.conform(self._typed(column))
+        cells, inside = self._locate(column)
+        return self._with_missing(cells, column), inside
+
+    def _locate(self, column: Column) -> tuple[NDArray[Any], Inside]:
+        """The same of a column that conforms. What is inside a cell of one value does not matter."""
+        nothing = np.zeros(len(column), np.int64)
+        return self._encode(column)[0], (nothing, nothing.view(np.uint64))
 
     def from_inside(self, cells: NDArray[Any], where: Inside) -> Column:
         """The values with these symbols and offsets."""

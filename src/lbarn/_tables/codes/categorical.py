@@ -110,10 +110,13 @@ class CategoricalCode(ColumnCode):
 
     def _encode(self, column: Column) -> tuple[NDArray[Any], Floats]:
         codes = level_numbers(column.values, self.levels)
+        log_share = np.where(codes < 0, 0.0, self._log_share[codes]) if self.levels else np.zeros(len(codes))
+        return self._cells(codes), log_share
+
+    def _cells(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         if not self.levels:
-            return np.full(len(codes), int(self.missing)), np.zeros(len(codes))
-        cells = np.where(codes < 0, int(self.missing), self._cell_of_level[codes])
-        return cells, np.where(codes < 0, 0.0, self._log_share[codes])
+            return np.full(len(codes), int(self.missing))
+        return np.where(codes < 0, int(self.missing), self._cell_of_level[codes])
 
     def _decode(self, cells: NDArray[np.intp], rng: np.random.Generator) -> Any:
         first = 1 + int(self.missing)
@@ -158,12 +161,11 @@ class CategoricalCode(ColumnCode):
         chances[np.repeat(shared, sizes)] = (self.rare_mass + 0.5) / (self.rare_mass + 0.5).sum()
         return Choices(chances, np.concatenate([[0], np.cumsum(sizes)]), np.ones(len(sizes), np.uint64))
 
-    def inside(self, cells: NDArray[Any], plain: Column) -> Inside:
-        if not self.rare:
-            return super().inside(cells, plain)
-        codes = level_numbers(plain.values, self.levels)
-        symbols = np.searchsorted(np.array(self.rare, np.int64), codes)
-        return np.minimum(symbols, len(self.rare) - 1), np.zeros(len(cells), np.uint64)
+    def _locate(self, column: Column) -> tuple[NDArray[Any], Inside]:
+        codes = level_numbers(column.values, self.levels)
+        symbol = np.zeros(len(self.levels) + 1, np.int64)  # the last one for what was never seen
+        symbol[list(self.rare)] = np.arange(len(self.rare))
+        return self._cells(codes), (symbol[codes], np.zeros(len(codes), np.uint64))
 
     def from_inside(self, cells: NDArray[Any], where: Inside) -> Column:
         column = self.decode(cells, np.random.default_rng(0))

@@ -77,7 +77,7 @@ class ContinuousCode(NumericCode):
             distance = np.minimum(np.where(below, low - values, values - high)[outside], np.finfo(np.float64).max)
             ratio = np.minimum(distance / scale, np.finfo(np.float64).max)
         inside[outside] = np.log(TAIL_POWER / scale) - (TAIL_POWER + 1) * np.log1p(ratio)
-        return np.where(below, -1, np.where(above, len(self.edges) - 1, cells)) + self._first, inside
+        return self._outer(cells, below, above), inside
 
     def _decode(self, cells: NDArray[np.intp], rng: np.random.Generator) -> Any:
         return self.quantiles(cells, rng.random(len(cells)))
@@ -140,11 +140,14 @@ class ContinuousCode(NumericCode):
         n_values[-1] += np.uint64(1)
         return self._of_range(np.ones(len(n_values)), np.ones(len(n_values), np.int64), n_values)
 
-    def inside(self, cells: NDArray[Any], plain: Column) -> Inside:
-        inner = np.clip(cells.astype(np.intp) - self._first, 0, len(self.edges) - 2)
-        low, high = self._ordinals[inner], self._ordinals[inner + 1]
-        ordinals = _ordinals(np.clip(plain.values.astype(np.float64), self.edges[inner], self.edges[inner + 1]))
-        return np.zeros(len(cells), np.int64), (np.minimum(ordinals, high) - low).view(np.uint64)
+    def _locate(self, column: Column) -> tuple[NDArray[Any], Inside]:
+        values = column.values.astype(np.float64)
+        inner, low, high = self._cell(values), self.edges[0], self.edges[-1]
+        offsets = _ordinals(np.clip(values, low, high)) - self._ordinals[inner]
+        return self._outer(inner, values < low, values > high), (
+            np.zeros(len(values), np.int64),
+            offsets.view(np.uint64),
+        )
 
     def from_inside(self, cells: NDArray[Any], where: Inside) -> Column:
         inner = np.clip(cells.astype(np.intp) - self._first, 0, len(self.edges) - 2)
