@@ -93,6 +93,14 @@ class CodeTree:
         return drawn
 
     @cached_property
+    def drawn_children(self) -> NDArray[np.int32]:
+        """``children`` for whoever draws: either bit of a node that is not learned leads to its likely side."""
+        children = self.children.copy()
+        known = np.flatnonzero(~np.isnan(self.fixed))
+        children[known] = children[known, (self.fixed[known] > 0).astype(np.intp)][:, None]
+        return children
+
+    @cached_property
     def unseen(self) -> NDArray[np.float64]:
         """The probability of the cells that are not drawn, for a value that is there; 0 for the others."""
         share, rest = np.zeros(self.n_cells), 1.0

@@ -34,7 +34,7 @@ from lbarn.errors import CompressedDataError
 
 __all__ = ["compress", "decompress"]
 
-Values = NDArray[Any] | pa.Array
+Values = Any  # an array of numbers, or Arrow's of strings, which comes without types
 _Rows = TypeVar("_Rows", Column, LocatedColumns)
 
 _ENVELOPE = Envelope(

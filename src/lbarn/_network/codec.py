@@ -129,7 +129,7 @@ class _BitBlock:
 
     def coded(self, k: int) -> NDArray[np.uint32]:
         bits = np.unpackbits(self.packed[k], count=self.n_rows, bitorder="little")
-        return (self.boundaries(k) << 1 | bits)[None]
+        return (self.boundaries(k) << np.uint32(1) | bits)[None]
 
     def boundaries(self, step: int) -> NDArray[np.uint32]:
         return boundaries(self.network.trees[step].log_odds(self.columns, self.n_rows))
@@ -213,7 +213,7 @@ class Codec:
         with threads(self._n_jobs) as submit:
             while group := list(islice(blocks, len(sizes))):
                 n_rows += sum(block.n_rows for block in group)
-                bits.update(_packed(group))
+                bits.update(_packed(group).data)
                 self._encode(coder, group, submit)
         return sealed(self.fingerprint, n_rows, bits.digest(), coder)
 
@@ -238,7 +238,7 @@ class Codec:
             repeated = list(same)
             packed = _packed(repeated[0])
             for _ in repeated:
-                bits.update(packed)
+                bits.update(packed.data)
         if bits.digest() != checksum:
             raise CompressedDataError(OTHER_ROWS)
         return n_rows, (block.unpack(self._network.order) for group in groups for block in group)

@@ -59,15 +59,16 @@ class LocatedColumns:
         return self.cells.shape[1]
 
     def __add__(self, below: LocatedColumns) -> LocatedColumns:
-        columns = [one + other for one, other in zip(self.columns, below.columns)]
-        arrays = zip(self._arrays(), below._arrays())
-        return LocatedColumns(columns, *(np.concatenate(pair, axis=1) for pair in arrays))
+        return LocatedColumns(
+            [one + other for one, other in zip(self.columns, below.columns)],
+            np.concatenate([self.cells, below.cells], axis=1),
+            np.concatenate([self.symbols, below.symbols], axis=1),
+            np.concatenate([self.offsets, below.offsets], axis=1),
+        )
 
     def take(self, rows: slice) -> LocatedColumns:
-        return LocatedColumns([own.take(rows) for own in self.columns], *(own[:, rows] for own in self._arrays()))
-
-    def _arrays(self) -> tuple[NDArray[np.uint16], NDArray[np.int64], NDArray[np.uint64]]:
-        return self.cells, self.symbols, self.offsets
+        columns = [own.take(rows) for own in self.columns]
+        return LocatedColumns(columns, self.cells[:, rows], self.symbols[:, rows], self.offsets[:, rows])
 
 
 @dataclass(frozen=True)

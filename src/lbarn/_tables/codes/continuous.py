@@ -136,7 +136,8 @@ class ContinuousCode(NumericCode):
 
     @property
     def choices(self) -> Choices:
-        n_values = np.diff(self._ordinals.view(np.uint64))  # modulo 2^64, as there may be more than 2^63
+        ordinals = self._ordinals.view(np.uint64)
+        n_values = ordinals[1:] - ordinals[:-1]  # modulo 2^64, as there may be more than 2^63
         n_values[-1] += np.uint64(1)
         return self._of_range(np.ones(len(n_values)), np.ones(len(n_values), np.int64), n_values)
 
