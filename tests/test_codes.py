@@ -91,6 +91,33 @@ def test_training_values_come_back_from_their_place_inside_the_cell(name: str) -
     np.testing.assert_array_equal(again.missing, own.missing)
 
 
+def test_the_chances_inside_cells_are_the_likelihoods_there(name: str) -> None:
+    own = column(COLUMNS[name])
+    code = code_of(COLUMNS[name], max_cells=8)
+    cells, (symbols, _) = code.locate(own)
+    if code.choices is None:
+        return
+    chances, starts, n_last = code.choices
+    assert len(starts) == len(n_last) + 1 == code.n_cells + 1
+    np.testing.assert_allclose(np.add.reduceat(chances, starts[:-1]), 1.0)
+    if code.measure == "mass":
+        there = ~own.missing
+        at = starts[cells[there]] + symbols[there]
+        is_last = at + 1 == starts[cells[there].astype(int) + 1]
+        expected = np.log(chances[at]) - np.where(is_last, np.log(n_last[cells[there]].astype(float)), 0.0)
+        np.testing.assert_allclose(code.encode(own)[1][there], expected, atol=1e-12)
+
+
+def test_what_is_drawn_never_leaves_what_was_seen(name: str) -> None:
+    tree = code_of(COLUMNS[name], max_cells=8).tree
+    reached = {0} if tree.n_nodes else set()
+    for node in range(tree.n_nodes):
+        if node in reached:
+            reached.update(tree.drawn_children[node].tolist())
+    cells = {~end for end in reached if end < 0}
+    assert not tree.n_nodes or cells == set(np.flatnonzero(tree.drawn).tolist())
+
+
 def test_the_tree_leads_to_every_cell(name: str) -> None:
     tree = code_of(COLUMNS[name], max_cells=16).tree
     for cell in range(tree.n_cells):
