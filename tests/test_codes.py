@@ -94,10 +94,11 @@ def test_training_values_come_back_from_their_place_inside_the_cell(name: str) -
 def test_the_chances_inside_cells_are_the_likelihoods_there(name: str) -> None:
     own = column(COLUMNS[name])
     code = code_of(COLUMNS[name], max_cells=8)
-    cells, (symbols, _) = code.locate(own)
-    if code.choices is None:
+    cells, inside = code.locate(own)
+    assert (inside is None) == (code.choices is None)
+    if inside is None or code.choices is None:
         return
-    chances, starts, n_last = code.choices
+    symbols, (chances, starts, n_last) = inside[0], code.choices
     assert len(starts) == len(n_last) + 1 == code.n_cells + 1
     np.testing.assert_allclose(np.add.reduceat(chances, starts[:-1]), 1.0)
     if code.measure == "mass":

@@ -91,14 +91,14 @@ def _pushed(book: Codebook, rows: LocatedColumns, digest: Any) -> tuple[bytes, b
     exceptions: dict[int, tuple[NDArray[np.intp], list[Any]]] = {}
     for j, (code, column) in enumerate(zip(book.codes, rows.columns)):
         values = _stored(code, column)
-        decoded = _plain_values(code, code.from_inside(rows.cells[j], (rows.symbols[j], rows.offsets[j])))
+        decoded = _plain_values(code, code.from_inside(rows.cells[j], rows.insides[j]))
         different = np.flatnonzero(_differ(values, decoded) & ~column.missing)
         if len(different):
             exceptions[j] = different, _listed(values, different)
         _digest_values(digest, values, column.missing)
-    for j in reversed(range(book.n_columns)):
-        if (laws := _laws(book.codes[j])) is not None:
-            coder.push_inside(laws, rows.cells[j], rows.symbols[j], rows.offsets[j])
+    for code, cells, inside in reversed(list(zip(book.codes, rows.cells, rows.insides))):
+        if (laws := _laws(code)) is not None and inside is not None:
+            coder.push_inside(laws, cells, *inside)
     return stream_of(coder), _packed(exceptions)
 
 
@@ -169,13 +169,14 @@ def _parts(content: bytes, number: int) -> list[bytes]:
 
 
 def _laws(code: ColumnCode) -> _core.CellSymbols | None:
-    return None if code.choices is None else _core.CellSymbols.of(*code.choices)
+    choices = code.choices
+    return None if choices is None else _core.CellSymbols.of(*choices)
 
 
-def _pop(coder: _core.Coder, code: ColumnCode, cells: NDArray[np.uint16]) -> Inside:
+def _pop(coder: _core.Coder, code: ColumnCode, cells: NDArray[np.uint16]) -> Inside | None:
     laws = _laws(code)
     if laws is None:
-        return np.zeros(len(cells), np.int64), np.zeros(len(cells), np.uint64)
+        return None
     try:
         return coder.pop_inside(laws, cells)
     except ValueError as error:
@@ -233,9 +234,7 @@ def _plain_values(code: ColumnCode, column: Column) -> Values:
 
 def _of_values(code: ColumnCode, values: Values, missing: NDArray[np.bool_]) -> Column:
     """The other way round."""
-    if not _is_text(code):
-        return code.plain.with_values(values, missing)
-    if code.plain.sort == "string":
+    if code.plain.sort == "string" or not code.plain.written:
         return code.plain.with_values(values, missing)
     return replace(code.plain, sort="string", values=values, missing=missing, type=pa.string(), written=False)
 

@@ -307,9 +307,8 @@ def opened(container: Any, own: bytes, max_rows: int | None) -> tuple[int, bytes
 def pop_groups(coder: _core.Coder, sizes: Sequence[int], pop: Callable[[_core.Coder, int], _Group]) -> list[_Group]:
     """All groups that a stack holds, of these sizes, the first one deepest; ``pop`` takes one off."""
     groups: list[_Group] = []
-    met: dict[
-        tuple[int, bytes], tuple[_Group, _core.Coder]
-    ] = {}  # small stacks, the group that came off, what was left
+    # Small stacks: the group that came off, and what was left.
+    met: dict[tuple[int, bytes], tuple[_Group, _core.Coder]] = {}
     for size in reversed(sizes):
         if coder.n_words > _SMALL_STACK:
             groups.append(pop(coder, size))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from lbarn._engine.codetree import UNKNOWN, Cells
 from lbarn._tables.codebook import Codebook
+from lbarn._tables.codes import Inside
 from lbarn._tables.column import Column
 from lbarn._tables.table import Table
 
@@ -42,33 +43,34 @@ class CodedChunk:
 
 @dataclass(frozen=True)
 class LocatedColumns:
-    """Values by column, and where they are: in which cells, and inside these, all (D, n)."""
+    """Values by column, and where they are: in which ``cells``, (D, n), and inside these, None where they have one value each."""
 
     columns: list[Column]
     cells: NDArray[np.uint16]
-    symbols: NDArray[np.int64]
-    offsets: NDArray[np.uint64]
+    insides: list[Inside | None]
 
     @classmethod
     def of(cls, book: Codebook, columns: list[Column]) -> LocatedColumns:
         found = [code.locate(column) for code, column in zip(book.codes, columns)]
-        cells = np.stack([cells for cells, _ in found])
-        return cls(columns, cells, *(np.stack(parts) for parts in zip(*(inside for _, inside in found))))
+        return cls(columns, np.stack([cells for cells, _ in found]), [inside for _, inside in found])
 
     def __len__(self) -> int:
         return self.cells.shape[1]
 
     def __add__(self, below: LocatedColumns) -> LocatedColumns:
-        return LocatedColumns(
-            [one + other for one, other in zip(self.columns, below.columns)],
-            np.concatenate([self.cells, below.cells], axis=1),
-            np.concatenate([self.symbols, below.symbols], axis=1),
-            np.concatenate([self.offsets, below.offsets], axis=1),
-        )
+        columns = [one + other for one, other in zip(self.columns, below.columns)]
+        insides = [_joined(one, other) for one, other in zip(self.insides, below.insides)]
+        return LocatedColumns(columns, np.concatenate([self.cells, below.cells], axis=1), insides)
 
     def take(self, rows: slice) -> LocatedColumns:
-        columns = [own.take(rows) for own in self.columns]
-        return LocatedColumns(columns, self.cells[:, rows], self.symbols[:, rows], self.offsets[:, rows])
+        insides = [None if own is None else (own[0][rows], own[1][rows]) for own in self.insides]
+        return LocatedColumns([own.take(rows) for own in self.columns], self.cells[:, rows], insides)
+
+
+def _joined(one: Inside | None, other: Inside | None) -> Inside | None:
+    if one is None or other is None:
+        return None
+    return np.concatenate([one[0], other[0]]), np.concatenate([one[1], other[1]])
 
 
 @dataclass(frozen=True)

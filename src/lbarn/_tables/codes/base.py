@@ -105,10 +105,10 @@ class ColumnCode(ABC):
     @cached_property
     def entropy_inside(self) -> Floats:
         """The mean of -log p of a value inside every cell, by the law in it; 0 outside the range."""
-        found = np.zeros(self.n_cells)
-        if self.choices is not None:
-            for cell, (start, stop) in enumerate(pairwise(self.choices.starts)):
-                chances, n_last = self.choices.chances[start:stop], self.choices.n_last[cell]
+        found, choices = np.zeros(self.n_cells), self.choices
+        if choices is not None:
+            for cell, (start, stop) in enumerate(pairwise(choices.starts)):
+                chances, n_last = choices.chances[start:stop], choices.n_last[cell]
                 found[cell] = chances[-1] * np.log(n_last) - np.sum(chances * np.log(np.maximum(chances, 1e-300)))
         return found
 
@@ -145,18 +145,17 @@ class ColumnCode(ABC):
         """What the cells leave to choose; None if every cell has one value."""
         return None
 
-    def locate(self, column: Column) -> tuple[NDArray[np.uint16], Inside]:
-        """The cell of every value, and its symbol and offset there."""
+    def locate(self, column: Column) -> tuple[NDArray[np.uint16], Inside | None]:
+        """The cell of every value, and its symbol and offset there; None if there are no ``choices``."""
         column = self.conform(self._typed(column))
         cells, inside = self._locate(column)
         return self._with_missing(cells, column), inside
 
-    def _locate(self, column: Column) -> tuple[NDArray[Any], Inside]:
+    def _locate(self, column: Column) -> tuple[NDArray[Any], Inside | None]:
         """The same of a column that conforms. What is inside a cell of one value does not matter."""
-        nothing = np.zeros(len(column), np.int64)
-        return self._encode(column)[0], (nothing, nothing.view(np.uint64))
+        return self._encode(column)[0], None
 
-    def from_inside(self, cells: NDArray[Any], where: Inside) -> Column:
+    def from_inside(self, cells: NDArray[Any], where: Inside | None) -> Column:
         """The values with these symbols and offsets."""
         return self.decode(cells, np.random.default_rng(0))
 

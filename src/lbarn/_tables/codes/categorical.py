@@ -161,15 +161,17 @@ class CategoricalCode(ColumnCode):
         chances[np.repeat(shared, sizes)] = (self.rare_mass + 0.5) / (self.rare_mass + 0.5).sum()
         return Choices(chances, np.concatenate([[0], np.cumsum(sizes)]), np.ones(len(sizes), np.uint64))
 
-    def _locate(self, column: Column) -> tuple[NDArray[Any], Inside]:
+    def _locate(self, column: Column) -> tuple[NDArray[Any], Inside | None]:
         codes = level_numbers(column.values, self.levels)
+        if not self.rare:
+            return self._cells(codes), None
         symbol = np.zeros(len(self.levels) + 1, np.int64)  # the last one for what was never seen
         symbol[list(self.rare)] = np.arange(len(self.rare))
         return self._cells(codes), (symbol[codes], np.zeros(len(codes), np.uint64))
 
-    def from_inside(self, cells: NDArray[Any], where: Inside) -> Column:
+    def from_inside(self, cells: NDArray[Any], where: Inside | None) -> Column:
         column = self.decode(cells, np.random.default_rng(0))
-        if not self.rare:
+        if where is None:
             return column
         shared = cells == 1 + int(self.missing) + self.order.index(-1)
         rare = pa.array(self.levels, pa.string()).take(pa.array(np.array(self.rare)[where[0]]))

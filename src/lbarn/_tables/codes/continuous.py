@@ -150,7 +150,8 @@ class ContinuousCode(NumericCode):
             offsets.view(np.uint64),
         )
 
-    def from_inside(self, cells: NDArray[Any], where: Inside) -> Column:
+    def from_inside(self, cells: NDArray[Any], where: Inside | None) -> Column:
+        assert where is not None
         inner = np.clip(cells.astype(np.intp) - self._first, 0, len(self.edges) - 2)
         gone = cells == 0 if self.missing else np.zeros(len(cells), np.bool_)
         return self.plain.with_values(_of_ordinals(self._ordinals[inner] + where[1].view(np.int64)), gone)

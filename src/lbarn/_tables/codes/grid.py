@@ -157,7 +157,8 @@ class GridCode(NumericCode):
         symbols, offsets = self.law.symbols(np.clip(ticks, self.law.starts[0], self.law.starts[-1] - 1), inner)
         return self._outer(inner, below, above), (symbols, offsets.view(np.uint64))
 
-    def from_inside(self, cells: NDArray[Any], where: Inside) -> Column:
+    def from_inside(self, cells: NDArray[Any], where: Inside | None) -> Column:
+        assert where is not None
         inner = np.clip(cells.astype(np.intp) - self._first, 0, self.law.n_cells - 1)
         gone = cells == 0 if self.missing else np.zeros(len(cells), np.bool_)
         return self.plain.with_values(
