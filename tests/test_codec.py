@@ -20,7 +20,7 @@ from conftest import ROOT, chosen_path
 from lbarn import LBARN, CompressedDataError, _core
 from lbarn._engine.bits import MAX_ROWS
 from lbarn._engine.codetree import Layout
-from lbarn._engine.trees import Trees, probabilities
+from lbarn._engine.trees import Trees, boundaries
 from lbarn._network import codec
 from lbarn._network.codec import Codec
 from lbarn._network.network import Network
@@ -316,9 +316,9 @@ def questions(monkeypatch):
 
     def ask(log_odds):
         asked.append(len(log_odds))
-        return probabilities(log_odds)
+        return boundaries(log_odds)
 
-    monkeypatch.setattr(codec, "probabilities", ask)
+    monkeypatch.setattr(codec, "boundaries", ask)
     return asked
 
 

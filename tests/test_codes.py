@@ -83,22 +83,50 @@ def test_values_that_are_decoded_encode_to_their_cells(name: str, max_cells: int
 def test_training_values_come_back_from_their_place_inside_the_cell(name: str) -> None:
     own = column(COLUMNS[name])
     code = code_of(COLUMNS[name], max_cells=8)
-    cells, _ = code.encode(own)
+    cells, inside = code.locate(own)
+    np.testing.assert_array_equal(cells, code.encode(own)[0])
     plain = code.as_plain(own)
-    again = code.from_inside(cells, code.inside(cells, plain))
+    again = code.from_inside(cells, inside)
     assert again.arrow().equals(plain.arrow())
     np.testing.assert_array_equal(again.missing, own.missing)
 
 
+def test_the_chances_inside_cells_are_the_likelihoods_there(name: str) -> None:
+    own = column(COLUMNS[name])
+    code = code_of(COLUMNS[name], max_cells=8)
+    cells, inside = code.locate(own)
+    assert (inside is None) == (code.choices is None)
+    if inside is None or code.choices is None:
+        return
+    symbols, (chances, starts, n_last) = inside[0], code.choices
+    assert len(starts) == len(n_last) + 1 == code.n_cells + 1
+    np.testing.assert_allclose(np.add.reduceat(chances, starts[:-1]), 1.0)
+    if code.measure == "mass":
+        there = ~own.missing
+        at = starts[cells[there]] + symbols[there]
+        is_last = at + 1 == starts[cells[there].astype(int) + 1]
+        expected = np.log(chances[at]) - np.where(is_last, np.log(n_last[cells[there]].astype(float)), 0.0)
+        np.testing.assert_allclose(code.encode(own)[1][there], expected, atol=1e-12)
+
+
+def test_what_is_drawn_never_leaves_what_was_seen(name: str) -> None:
+    tree = code_of(COLUMNS[name], max_cells=8).tree
+    reached = {0} if tree.n_nodes else set()
+    for node in range(tree.n_nodes):
+        if node in reached:
+            reached.update(tree.drawn_children[node].tolist())
+    cells = {~end for end in reached if end < 0}
+    assert not tree.n_nodes or cells == set(np.flatnonzero(tree.drawn).tolist())
+
+
 def test_the_tree_leads_to_every_cell(name: str) -> None:
     tree = code_of(COLUMNS[name], max_cells=16).tree
-    nodes, bits = tree.ways
     for cell in range(tree.n_cells):
-        at = 0 if tree.n_nodes else ~0
-        for node, bit in zip(nodes[cell], bits[cell]):
-            if node >= 0:
-                assert node == at
-                at = int(tree.children[node, int(bit)])
+        at, level = 0 if tree.n_nodes else ~0, 0
+        while at >= 0:
+            assert tree.low[at] <= cell < tree.high[at]
+            assert tree.depth[at] == level < tree.n_levels
+            at, level = int(tree.children[at, int(cell >= tree.cut[at])]), level + 1
         assert at == ~cell
     rows = tree.table
     assert len({tuple(row[: tree.n_nodes]) for row in rows}) == tree.n_cells, "cells differ in their bits"

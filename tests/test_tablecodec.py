@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import lbarn
 from lbarn import LBARN, CompressedDataError
+from lbarn._engine.trees import boundaries
 
 FEW = {"max_iter": 2, "max_leaf_nodes": 3, "learning_rate": 0.3, "random_state": 0}
 ODD = [0.0, -0.0, 5e-324, -5e-324, 2.2250738585072014e-308, 1e300, -1e300, 0.1, 1 / 3, 2.0**53, np.nan]
@@ -220,3 +224,48 @@ def test_more_rows_than_the_caller_takes_are_refused(model: LBARN) -> None:
     assert len(model.decompress(data, max_rows=9)) == 9
     with pytest.raises(CompressedDataError, match="9 rows, more than max_rows=8"):
         model.decompress(data, max_rows=8)
+
+
+def recorded(n: int) -> pa.Table:
+    """Rows of every kind of column, the same everywhere; the last ones have what the first 200 do not."""
+    k = np.arange(n)
+    mixed_up = k * 7919 % 1009
+    return pa.table(
+        {
+            "level": [f"level {m % 5}" if m % 50 else f"rare {m // 50}" for m in mixed_up.tolist()],
+            "gaps": [None if m % 9 == 0 else "ä" * (m % 4) for m in mixed_up.tolist()],
+            "heaped": pa.array(np.where(mixed_up % 3 == 0, 40, mixed_up % 90)),
+            "wide": pa.array((mixed_up - 500) * 2**50 + k),
+            "cents": pa.array(mixed_up / 100),
+            "real": pa.array((mixed_up - 500) / 7 * np.where(k % 11 == 0, 0.0, 1.0)),
+            "day": pa.array((18_000 + mixed_up).astype(np.int32)).cast(pa.date32()),
+            "written": [f"{m % 60}" if i < 230 else f"0{m % 60}" for i, m in enumerate(mixed_up.tolist())],
+            "yes": pa.array(mixed_up % 3 == 1),
+        }
+    )
+
+
+def test_bytes_of_an_earlier_version_are_read_and_written_again() -> None:
+    """They were written by another coder. A change here needs a new version number."""
+    folder = Path(__file__).parent / "golden"
+    model, data = lbarn.load(folder / "table.trimmed.lbarn"), (folder / "table.lbz").read_bytes()
+    assert model.decompress(data).equals(recorded(260))
+    assert model.compress(recorded(260)) == data
+
+
+def test_the_bits_of_a_cell_are_coded_under_the_log_odds_of_their_nodes(model: LBARN) -> None:
+    network = model.network_
+    layout, nodes = network.ordered_layout, network.nodes
+    rng = np.random.default_rng(0)
+    cells = np.stack([rng.integers(0, column.n_cells, 30) for column in layout.columns], axis=1).astype(np.uint16)
+    rows, index = layout.pack(cells).rows, np.arange(30, dtype=np.int32)
+    for k, tree in enumerate(layout.columns):
+        expected = np.zeros((tree.n_levels, 30), np.uint32)
+        for i, cell in enumerate(cells[:, k]):
+            at, level = 0 if tree.n_nodes else ~0, 0
+            while at >= 0:
+                bit = int(cell >= tree.cut[at])
+                (boundary,) = boundaries(nodes.at(k, at).log_odds_at(rows, index[i : i + 1]))
+                expected[level, i] = 2 * boundary + bit
+                at, level = int(tree.children[at, bit]), level + 1
+        np.testing.assert_array_equal(nodes.coded(k, cells[:, k], rows, index), expected)

@@ -77,7 +77,7 @@ def test_the_rows_of_many_tables_are_not_kept(network: LBARN, small_groups: None
     coded: list[int] = []
     pushed = tablecodec._pushed
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tablecodec, "_pushed", lambda *args: coded.append(len(args[2])) or pushed(*args))
+        patch.setattr(tablecodec, "_pushed", lambda *args: coded.append(len(args[1])) or pushed(*args))
         data = network.compress(tables())
     assert coded == [64] * 20
     assert len(network.decompress(data)) == 20 * 64

@@ -17,6 +17,7 @@
 
 #include "bits.hpp"
 #include "booster.hpp"
+#include "coder.hpp"
 #include "counts.hpp"
 #include "distinct.hpp"
 #include "entropy.hpp"
@@ -25,6 +26,7 @@
 #include "kernels.hpp"
 #include "nodes.hpp"
 #include "require.hpp"
+#include "texts.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -398,6 +400,16 @@ New1<int32_t> log_odds_of_nodes(const ListOfTrees& trees, const ListOfCounts& co
   return give(std::move(result));
 }
 
+void check_reached(const Array1<int32_t>& low, const Array1<int32_t>& cut, const Array1<int32_t>& high,
+                   size_t n_nodes) {
+  require(low.shape(0) == n_nodes && cut.shape(0) == n_nodes && high.shape(0) == n_nodes,
+          "nodes: the numbers of nodes do not add up");
+  for (size_t k = 0; k < n_nodes; ++k)
+    require(0 <= low.data()[k] && low.data()[k] <= cut.data()[k] && cut.data()[k] <= high.data()[k] &&
+                high.data()[k] <= UINT16_MAX,
+            "nodes: not an interval of cells");
+}
+
 New1<int64_t> log_likelihoods_of_cells(const ListOfTrees& trees, const ListOfCounts& counts, const Array1<int32_t>& low,
                                        const Array1<int32_t>& cut, const Array1<int32_t>& high,
                                        const Array1<uint16_t>& cells, const Array2<uint8_t>& rows,
@@ -406,12 +418,7 @@ New1<int64_t> log_likelihoods_of_cells(const ListOfTrees& trees, const ListOfCou
   const std::vector<NodeTrees> nodes = nodes_of(trees, counts, r);
   check_index(index, r.count);
   require(cells.shape(0) == index.shape(0), "cells: one for every row is needed");
-  require(low.shape(0) == nodes.size() && cut.shape(0) == nodes.size() && high.shape(0) == nodes.size(),
-          "nodes: the numbers of nodes do not add up");
-  for (size_t k = 0; k < nodes.size(); ++k)
-    require(0 <= low.data()[k] && low.data()[k] <= cut.data()[k] && cut.data()[k] <= high.data()[k] &&
-                high.data()[k] <= UINT16_MAX,
-            "nodes: not an interval of cells");
+  check_reached(low, cut, high, nodes.size());
   std::vector<int64_t> result;
   {
     nb::gil_scoped_release released;
@@ -419,6 +426,32 @@ New1<int64_t> log_likelihoods_of_cells(const ListOfTrees& trees, const ListOfCou
                                      index.shape(0));
   }
   return give(std::move(result));
+}
+
+New2<uint32_t> coded_cells_of(const ListOfTrees& trees, const ListOfCounts& counts, const Array1<int32_t>& low,
+                              const Array1<int32_t>& cut, const Array1<int32_t>& high, const Array1<int32_t>& level,
+                              const Array1<uint16_t>& cells, const Array2<uint8_t>& rows,
+                              const Array1<int32_t>& index) {
+  const Rows r = rows_of(rows);
+  const std::vector<NodeTrees> nodes = nodes_of(trees, counts, r);
+  const size_t n = index.shape(0);
+  check_index(index, r.count);
+  require(cells.shape(0) == n, "cells: one for every row is needed");
+  check_reached(low, cut, high, nodes.size());
+  require(level.shape(0) == nodes.size(), "nodes: the numbers of nodes do not add up");
+  size_t n_levels = 0;
+  for (size_t k = 0; k < nodes.size(); ++k) {
+    require(0 <= level.data()[k] && static_cast<size_t>(level.data()[k]) < nodes.size(),
+            "nodes: there is no such level");
+    n_levels = std::max(n_levels, static_cast<size_t>(level.data()[k]) + 1);
+  }
+  std::vector<uint32_t> result;
+  {
+    nb::gil_scoped_release released;
+    result = coded_cells(nodes, {low.data(), cut.data(), high.data()}, level.data(), n_levels, cells.data(), r,
+                         index.data(), n);
+  }
+  return give<New2<uint32_t>>(std::move(result), {n_levels, n});
 }
 
 New1<int64_t> log_likelihoods_of(const Array1<int32_t>& log_odds, const Array1<uint64_t>& target) {
@@ -441,6 +474,108 @@ New1<int32_t> probabilities_of(const Array1<int32_t>& log_odds) {
   std::vector<int32_t> result(log_odds.shape(0));
   probabilities(log_odds.data(), result.size(), result.data());
   return give(std::move(result));
+}
+
+New1<uint32_t> boundaries_of(const Array1<int32_t>& log_odds) {
+  std::vector<uint32_t> result(log_odds.shape(0));
+  {
+    nb::gil_scoped_release released;
+    boundaries(log_odds.data(), result.size(), result.data());
+  }
+  return give(std::move(result));
+}
+
+Coder coder_of(const Array1<uint32_t>& words) { return {words.data(), words.shape(0)}; }
+
+void check_boundaries(const Array1<uint32_t>& boundaries) {
+  for (size_t i = 0; i < boundaries.shape(0); ++i)
+    require(0 < boundaries.data()[i] && boundaries.data()[i] < kWhole, "boundaries: not within a whole");
+}
+
+void push_bits(Coder& coder, const Array1<uint32_t>& coded) {
+  for (size_t i = 0; i < coded.shape(0); ++i) require(coded.data()[i] >> 1 < kWhole, "coded: not within a whole");
+  nb::gil_scoped_release released;
+  coder.push_bits(coded.data(), coded.shape(0));
+}
+
+New1<uint8_t> pop_bits(Coder& coder, const Array1<uint32_t>& boundaries) {
+  check_boundaries(boundaries);
+  std::vector<uint8_t> bits(boundaries.shape(0));
+  {
+    nb::gil_scoped_release released;
+    coder.pop_bits(boundaries.data(), bits.size(), bits.data());
+  }
+  return give(std::move(bits));
+}
+
+New1<int32_t> descend(Coder& coder, const Array1<uint32_t>& boundaries, const Array1<int32_t>& at,
+                      const Array2<int32_t>& children) {
+  check_boundaries(boundaries);
+  require(at.shape(0) == boundaries.shape(0) && children.shape(1) == 2, "nodes: one for every row is needed");
+  for (size_t i = 0; i < at.shape(0); ++i)
+    require(at.data()[i] < static_cast<int64_t>(children.shape(0)), "nodes: there is no such node");
+  std::vector<int32_t> next = copied(at);
+  {
+    nb::gil_scoped_release released;
+    coder.descend(boundaries.data(), children.data(), next.size(), next.data());
+  }
+  return give(std::move(next));
+}
+
+void push_symbols(Coder& coder, const Array1<uint16_t>& symbols, const Array2<double>& weights) {
+  require(symbols.shape(0) == weights.shape(0), "symbols: weights for each are needed");
+  coder.push_symbols(symbols.data(), weights.data(), weights.shape(0), weights.shape(1));
+}
+
+New1<uint16_t> pop_symbols(Coder& coder, const Array2<double>& weights) {
+  std::vector<uint16_t> symbols(weights.shape(0));
+  coder.pop_symbols(weights.data(), weights.shape(0), weights.shape(1), symbols.data());
+  return give(std::move(symbols));
+}
+
+CellSymbols cell_symbols_of(const Array1<double>& weights, const Array1<int64_t>& starts,
+                            const Array1<uint64_t>& n_last) {
+  const size_t n_cells = n_last.shape(0);
+  require(starts.shape(0) == n_cells + 1 && starts.data()[0] == 0 &&
+              starts.data()[n_cells] == static_cast<int64_t>(weights.shape(0)),
+          "cells: the numbers of symbols do not add up");
+  for (size_t k = 0; k < n_cells; ++k)
+    require(starts.data()[k] < starts.data()[k + 1], "cells: the numbers of symbols do not add up");
+  return {weights.data(), starts.data(), n_last.data(), n_cells};
+}
+
+void check_cells(const Array1<uint16_t>& cells, const CellSymbols& laws) {
+  for (size_t i = 0; i < cells.shape(0); ++i) require(cells.data()[i] < laws.n_cells(), "cells: there is no such cell");
+}
+
+void push_inside(Coder& coder, const CellSymbols& laws, const Array1<uint16_t>& cells, const Array1<int64_t>& symbols,
+                 const Array1<uint64_t>& offsets) {
+  check_cells(cells, laws);
+  require(symbols.shape(0) == cells.shape(0) && offsets.shape(0) == cells.shape(0), "symbols: one for every cell");
+  nb::gil_scoped_release released;
+  coder.push_inside(laws, cells.data(), symbols.data(), offsets.data(), cells.shape(0));
+}
+
+std::pair<New1<int64_t>, New1<uint64_t>> pop_inside(Coder& coder, const CellSymbols& laws,
+                                                    const Array1<uint16_t>& cells) {
+  check_cells(cells, laws);
+  std::vector<int64_t> symbols(cells.shape(0));
+  std::vector<uint64_t> offsets(cells.shape(0));
+  {
+    nb::gil_scoped_release released;
+    coder.pop_inside(laws, cells.data(), cells.shape(0), symbols.data(), offsets.data());
+  }
+  return {give(std::move(symbols)), give(std::move(offsets))};
+}
+
+nb::bytes with_lengths_of(const Array1<int32_t>& begin, const Array1<uint8_t>& letters) {
+  require(begin.shape(0) > 0 && begin.data()[0] >= 0, "begin: not within the letters");
+  const size_t count = begin.shape(0) - 1;
+  for (size_t i = 0; i < count; ++i)
+    require(begin.data()[i] <= begin.data()[i + 1], "begin: strings do not follow each other");
+  require(static_cast<size_t>(begin.data()[count]) <= letters.shape(0), "begin: not within the letters");
+  const std::string result = with_lengths(begin.data(), letters.data(), count);
+  return nb::bytes(result.data(), result.size());
 }
 
 New2<uint16_t> counted(const Array2<uint8_t>& rows, const Array1<int32_t>& index, const BoundCounts& counts) {
@@ -755,6 +890,22 @@ NB_MODULE(_core, m) {
   nb::class_<BoundCounts>(m, "Counts")
       .def(nb::init<size_t, Array2<uint64_t>, Array1<uint16_t>, Array1<uint16_t>>(), "position"_a,
            "masks"_a.noconvert(), "which"_a.noconvert(), "at_least"_a.noconvert());
+  nb::class_<CellSymbols>(m, "CellSymbols").def_static("of", &cell_symbols_of, "weights"_a, "starts"_a, "n_last"_a);
+  nb::class_<Coder>(m, "Coder")
+      .def(nb::init<>())
+      .def_static("of", &coder_of, "words"_a)
+      .def("clone", [](const Coder& coder) { return Coder(coder); })
+      .def("words", [](const Coder& coder) { return give(coder.words()); })
+      .def_prop_ro("n_words", &Coder::n_words)
+      .def_prop_ro("n_bits", &Coder::n_bits)
+      .def_prop_ro("is_empty", &Coder::empty)
+      .def("push_bits", &push_bits, "coded"_a)
+      .def("pop_bits", &pop_bits, "boundaries"_a)
+      .def("descend", &descend, "boundaries"_a, "at"_a, "children"_a)
+      .def("push_symbols", &push_symbols, "symbols"_a, "weights"_a)
+      .def("pop_symbols", &pop_symbols, "weights"_a)
+      .def("push_inside", &push_inside, "laws"_a, "cells"_a, "symbols"_a, "offsets"_a)
+      .def("pop_inside", &pop_inside, "laws"_a, "cells"_a);
   nb::class_<BoundNetwork>(m, "Network")
       .def(nb::init<Array2<int32_t>, Array1<int32_t>, Array2<int32_t>, Array1<int32_t>, Array1<int32_t>,
                     BoundNetwork::TreesList, BoundNetwork::CountsList>(),
@@ -819,6 +970,10 @@ NB_MODULE(_core, m) {
   m.def("log_likelihoods", &log_likelihoods_of, "log_odds"_a, "target"_a);
   m.def("stretched", &stretched, "sizes"_a, "stretch"_a);
   m.def("probabilities", &probabilities_of, "log_odds"_a);
+  m.def("boundaries", &boundaries_of, "log_odds"_a);
+  m.def("with_lengths", &with_lengths_of, "begin"_a, "letters"_a);
+  m.def("coded_cells", &coded_cells_of, "trees"_a, "counts"_a, "low"_a, "cut"_a, "high"_a, "level"_a, "cells"_a,
+        "rows"_a, "index"_a);
   m.def("follow", &followed, "network"_a, "cells"_a, "likelihood"_a, "how"_a, "numbers"_a);
   m.def("histogram", &histogram_of, "rows"_a, "index"_a, "digits"_a, "n_columns"_a = nb::none());
 }

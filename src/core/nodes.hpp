@@ -30,4 +30,10 @@ std::vector<int64_t> log_likelihood_of_cells(const std::vector<NodeTrees>& nodes
                                              const uint16_t* cells, const Rows& rows, const int32_t* index,
                                              size_t count);
 
+// The bits on the way to the cell of each of them as a coder takes them, (n_levels, count): those of a level side by
+// side, 0 where there is none. level[node] is the level of a node.
+std::vector<uint32_t> coded_cells(const std::vector<NodeTrees>& nodes, const NodeCells& reached, const int32_t* level,
+                                  size_t n_levels, const uint16_t* cells, const Rows& rows, const int32_t* index,
+                                  size_t count);
+
 }  // namespace lbarn

@@ -70,28 +70,18 @@ class CodeTree:
         return ((cell >= self.ones_low) & (cell < self.ones_high)).astype(np.uint8)
 
     @cached_property
-    def ways(self) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-        """(cells, levels): the node on the way to a cell at every level of the tree, -1 behind its end, and its bit."""
-        depth = np.zeros(self.n_nodes, np.intp)
+    def depth(self) -> NDArray[np.int32]:
+        """The level of every node."""
+        depth = np.zeros(self.n_nodes, np.int32)
         for node in range(self.n_nodes):
             for child in self.children[node]:
                 if child >= 0:
                     depth[child] = depth[node] + 1
-        levels = int(depth.max(initial=-1)) + 1
-        nodes, bits = np.full((self.n_cells, levels), -1, np.int32), np.zeros((self.n_cells, levels), np.bool_)
-        for node in range(self.n_nodes):
-            nodes[self.low[node] : self.high[node], depth[node]] = node
-            bits[self.cut[node] : self.high[node], depth[node]] = True
-        return nodes, bits
+        return depth
 
     @property
-    def depth(self) -> NDArray[np.intp]:
-        """The level of every node."""
-        nodes = self.ways[0]
-        depth = np.zeros(self.n_nodes, np.intp)
-        for level in range(nodes.shape[1]):
-            depth[nodes[:, level][nodes[:, level] >= 0]] = level
-        return depth
+    def n_levels(self) -> int:
+        return int(self.depth.max(initial=-1)) + 1
 
     @cached_property
     def drawn(self) -> NDArray[np.bool_]:
@@ -101,6 +91,14 @@ class CodeTree:
             a, b = (self.low[k], self.cut[k]) if self.fixed[k] > 0 else (self.cut[k], self.high[k])
             drawn[a:b] = False
         return drawn
+
+    @cached_property
+    def drawn_children(self) -> NDArray[np.int32]:
+        """``children`` for whoever draws: either bit of a node that is not learned leads to its likely side."""
+        children = self.children.copy()
+        known = np.flatnonzero(~np.isnan(self.fixed))
+        children[known] = children[known, (self.fixed[known] > 0).astype(np.intp)][:, None]
+        return children
 
     @cached_property
     def unseen(self) -> NDArray[np.float64]:
@@ -226,8 +224,8 @@ class Layout:
             if column.n_nodes == 1:
                 numbers.append(np.zeros(1, np.intp))
             else:
-                numbers.append(used + column.depth)
-                used += column.ways[0].shape[1]
+                numbers.append(used + column.depth.astype(np.intp))
+                used += column.n_levels
         return np.concatenate(numbers)
 
     def permuted(self, order: NDArray[np.intp]) -> Layout:

@@ -21,6 +21,7 @@ __all__ = [
     "UNIT",
     "Stretch",
     "Trees",
+    "boundaries",
     "log_likelihoods",
     "probabilities",
 ]
@@ -158,3 +159,8 @@ def log_likelihoods(log_odds: NDArray[np.int32], target: NDArray[np.uint64]) -> 
 def probabilities(log_odds: NDArray[np.int32]) -> NDArray[np.int32]:
     """P(1) per row, in units of 2^-30."""
     return _core.probabilities(log_odds)
+
+
+def boundaries(log_odds: NDArray[np.int32]) -> NDArray[np.uint32]:
+    """The same for the coder: where the part of a 1 begins, out of 2^24; both values have a part."""
+    return _core.boundaries(log_odds)

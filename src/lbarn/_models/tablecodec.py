@@ -13,28 +13,29 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
-import constriction
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lbarn import _core
 from lbarn._engine.codetree import Cells
 from lbarn._network.envelope import Envelope, new_digest, stream_coder, stream_of
 from lbarn._network.network import RowCodec
 from lbarn._tables.codebook import Codebook
-from lbarn._tables.coded import CodedTable
-from lbarn._tables.codes import ColumnCode
+from lbarn._tables.coded import CodedTable, LocatedColumns
+from lbarn._tables.codes import ColumnCode, Inside
 from lbarn._tables.column import Column, whole_numbers
 from lbarn.errors import CompressedDataError
 
 __all__ = ["compress", "decompress"]
 
-Values = NDArray[Any]
-Inside = tuple[NDArray[np.int64], NDArray[np.int64]]  # symbol and offset of every value in its cell
+Values = Any  # an array of numbers, or Arrow's of strings, which comes without types
+_Rows = TypeVar("_Rows", Column, LocatedColumns)
 
 _ENVELOPE = Envelope(
     magic=b"LBARNt",
@@ -43,7 +44,6 @@ _ENVELOPE = Envelope(
     other_model="the data was compressed with another model, whose columns have other codes",
 )
 _GROUP_ROWS = 65_536  # part of the format
-_DIGIT_BITS = 20  # of a whole number that may be anything in a range
 _MAX_EXCEPTIONS = 2**31  # bytes, unpacked
 
 _DAMAGED = "the compressed data is damaged: it does not decode to the rows that went in"
@@ -56,10 +56,10 @@ def compress(codec: RowCodec, book: Codebook, tables: Iterable[CodedTable]) -> b
 
     def coded() -> Iterator[Cells]:
         nonlocal n_rows
-        for columns, cells in _grouped(tables):
-            parts.extend(_pushed(book, columns, cells, digest))
-            n_rows += len(cells)
-            yield cells
+        for group in _grouped(tables):
+            parts.extend(_pushed(book, group, digest))
+            n_rows += len(group)
+            yield group.cells.T
 
     parts.insert(0, codec.compress(coded()))
     if not n_rows:
@@ -68,48 +68,37 @@ def compress(codec: RowCodec, book: Codebook, tables: Iterable[CodedTable]) -> b
     return _ENVELOPE.sealed(book.fingerprint(), n_rows, digest.digest(), content)
 
 
-def _grouped(tables: Iterable[CodedTable]) -> Iterator[tuple[list[Column], Cells]]:
-    """Columns and cells of the rows of all tables, a group at a time."""
-    columns: list[Column] = []
-    waiting: list[Cells] = []
+def _grouped(tables: Iterable[CodedTable]) -> Iterator[LocatedColumns]:
+    """The rows of all tables, a group at a time."""
+    waiting: list[LocatedColumns] = []
     for table in tables:
-        for own, own_cells in table.complete_columns():
-            columns = [above + below for above, below in zip(columns, own)] if waiting else own
-            waiting.append(own_cells)
-            n = sum(map(len, waiting))
-            if n < _GROUP_ROWS:
+        for own in table.complete_columns():
+            waiting.append(own)
+            if sum(map(len, waiting)) < _GROUP_ROWS:
                 continue
-            cells = np.concatenate(waiting)
-            whole = n - n % _GROUP_ROWS
+            rows = _below_each_other(waiting)
+            whole = len(rows) - len(rows) % _GROUP_ROWS
             for start in range(0, whole, _GROUP_ROWS):
-                rows = slice(start, start + _GROUP_ROWS)
-                yield [column.take(rows) for column in columns], cells[rows]
-            columns, waiting = (
-                [column.take(slice(whole, n)) for column in columns],
-                [cells[whole:]] if whole < n else [],
-            )
+                yield rows.take(slice(start, start + _GROUP_ROWS))
+            waiting = [rows.take(slice(whole, len(rows)))] if whole < len(rows) else []
     if waiting:
-        yield columns, np.concatenate(waiting)
+        yield _below_each_other(waiting)
 
 
-def _pushed(book: Codebook, columns: list[Column], cells: Cells, digest: Any) -> tuple[bytes, bytes]:
+def _pushed(book: Codebook, rows: LocatedColumns, digest: Any) -> tuple[bytes, bytes]:
     """What is inside the cells of a group of rows, and exceptions; ``digest`` gets the values."""
-    coder = constriction.stream.stack.AnsCoder()
-    exceptions: dict[int, tuple[NDArray[np.intp], Values]] = {}
-    stored: list[Values] = []
-    insides: list[Inside] = []
-    for j, (code, column) in enumerate(zip(book.codes, columns)):
+    coder = _core.Coder()
+    exceptions: dict[int, tuple[NDArray[np.intp], list[Any]]] = {}
+    for j, (code, column) in enumerate(zip(book.codes, rows.columns)):
         values = _stored(code, column)
-        inside = code.inside(cells[:, j], code.as_plain(column))
-        decoded = _plain_values(code, code.from_inside(cells[:, j], inside))
-        different = np.flatnonzero(~_same(values, decoded) & ~column.missing)
+        decoded = _plain_values(code, code.from_inside(rows.cells[j], rows.insides[j]))
+        different = np.flatnonzero(_differ(values, decoded) & ~column.missing)
         if len(different):
-            exceptions[j] = different, values[different]
-        stored.append(values)
-        insides.append(inside)
-    for j in reversed(range(book.n_columns)):
-        _push(coder, book.codes[j], cells[:, j], insides[j])
-    _digest_values(digest, stored, columns)
+            exceptions[j] = different, _listed(values, different)
+        _digest_values(digest, values, column.missing)
+    for code, cells, inside in reversed(list(zip(book.codes, rows.cells, rows.insides))):
+        if (laws := _laws(code)) is not None and inside is not None:
+            coder.push_inside(laws, cells, *inside)
     return stream_of(coder), _packed(exceptions)
 
 
@@ -134,18 +123,17 @@ def _popped(book: Codebook, cells: Cells, inside: bytes, exceptions: bytes, dige
     """The columns of a group of rows; ``digest`` gets the values."""
     coder = stream_coder(inside)
     found = _unpacked(exceptions, book, len(cells))
-    columns, stored = [], []
+    columns = []
+    cells = np.asfortranarray(cells)
     for j, code in enumerate(book.codes):
         column = code.from_inside(cells[:, j], _pop(coder, code, cells[:, j]))
         own = _plain_values(code, column)
         if j in found:
-            own = own.copy()
-            own[found[j][0]] = found[j][1]
-        stored.append(own)
+            own = _with_exceptions(own, *found[j], column.missing)
+        _digest_values(digest, own, column.missing)
         columns.append(_of_values(code, own, column.missing))
-    if not coder.is_empty():
+    if not coder.is_empty:
         raise CompressedDataError(_DAMAGED)
-    _digest_values(digest, stored, columns)
     return columns
 
 
@@ -156,7 +144,7 @@ def _joined(groups: list[list[Column]]) -> list[Column]:
     return [_below_each_other([group.pop() for group in groups]) for _ in range(len(groups[0]))]
 
 
-def _below_each_other(parts: list[Column]) -> Column:
+def _below_each_other(parts: list[_Rows]) -> _Rows:
     """Halves first, so that no row is copied often."""
     if len(parts) == 1:
         return parts[0]
@@ -180,68 +168,24 @@ def _parts(content: bytes, number: int) -> list[bytes]:
 # ---------------------------------------------------------------------- inside the cells
 
 
-def _groups(code: ColumnCode, cells: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.intp]]]:
-    """(cell, its rows) for every cell in which there is a choice."""
-    order = np.argsort(cells, kind="stable")
-    there, starts = np.unique(cells[order], return_index=True)
-    for cell, rows in zip(there.tolist(), np.split(order, starts[1:])):
-        if code.has_choice(cell):
-            yield cell, rows
+def _laws(code: ColumnCode) -> _core.CellSymbols | None:
+    choices = code.choices
+    return None if choices is None else _core.CellSymbols.of(*choices)
 
 
-def _push(coder: Any, code: ColumnCode, cells: NDArray[Any], inside: Inside) -> None:
-    symbols, offsets = inside
-    for cell, rows in reversed(list(_groups(code, cells))):
-        chances, n_other = code.choices(cell)
-        own = symbols[rows]
-        if n_other > 1:
-            other = rows[own == len(chances) - 1]
-            for digit, size in reversed(_digits(n_other)):
-                part = (offsets[other].view(np.uint64) >> np.uint64(digit)) & np.uint64((1 << _DIGIT_BITS) - 1)
-                _encode(coder, part, constriction.stream.model.Uniform(size))
-        if len(chances) > 1:
-            _encode(coder, own, _model(chances))
-
-
-def _pop(coder: Any, code: ColumnCode, cells: NDArray[Any]) -> Inside:
-    symbols, offsets = np.zeros(len(cells), np.int64), np.zeros(len(cells), np.int64)
-    for cell, rows in _groups(code, cells):
-        chances, n_other = code.choices(cell)
-        if len(chances) > 1:
-            symbols[rows] = coder.decode(_model(chances), len(rows))
-        if n_other > 1:
-            other = rows[symbols[rows] == len(chances) - 1]
-            for digit, size in _digits(n_other):
-                if len(other):
-                    part = coder.decode(constriction.stream.model.Uniform(size), len(other))
-                    offsets[other] |= part.astype(np.int64) << digit
-            if (offsets[other].view(np.uint64) > np.uint64(n_other - 1)).any():
-                raise CompressedDataError(_DAMAGED)
-    return symbols, offsets
-
-
-def _encode(coder: Any, symbols: NDArray[Any], model: Any) -> None:
-    if len(symbols):
-        coder.encode_reverse(symbols.astype(np.int32), model)
-
-
-def _model(chances: NDArray[np.float64]) -> Any:
-    if (chances == chances[0]).all():
-        return constriction.stream.model.Uniform(len(chances))
-    return constriction.stream.model.Categorical(chances, perfect=False)
-
-
-def _digits(n: int) -> list[tuple[int, int]]:
-    """(shift, number of values) of the digits of a number below n, the highest first."""
-    highest = max(0, (int(n - 1).bit_length() - 1) // _DIGIT_BITS)
-    first = (int(n - 1) >> (highest * _DIGIT_BITS)) + 1
-    digits = [(k * _DIGIT_BITS, 1 << _DIGIT_BITS) for k in reversed(range(highest))]
-    return [*([(highest * _DIGIT_BITS, first)] if first > 1 else []), *digits]
+def _pop(coder: _core.Coder, code: ColumnCode, cells: NDArray[np.uint16]) -> Inside | None:
+    laws = _laws(code)
+    if laws is None:
+        return None
+    try:
+        return coder.pop_inside(laws, cells)
+    except ValueError as error:
+        raise CompressedDataError(f"{_DAMAGED} ({error})") from error
 
 
 # ---------------------------------------------------------------------- values, and exceptions
 #
-# The values of a column as the model's own table has them: strings (None where missing), whole numbers, or doubles.
+# The values of a column as the model's own table has them: an Arrow array of strings (null where missing), whole numbers, or doubles.
 
 
 def _is_text(code: ColumnCode) -> bool:
@@ -259,18 +203,11 @@ def _stored(code: ColumnCode, column: Column) -> Values:
         texts = column.texts()
         if code.plain.sort == "string" and column.type != code.plain.type:
             _check_type(code, column, texts)
-        return _strings(texts)
+        return texts
     own = code.as_plain(column)
     if column.type != own.type and column.sort == own.sort:
         _check_type(code, column, column.arrow())
     return _plain_values(code, own)
-
-
-def _strings(texts: pa.Array) -> Values:
-    """Strings as Python has them, None where missing. Equal ones are one object: they are made once."""
-    coded = texts.dictionary_encode()
-    known = np.array([*coded.dictionary.to_pylist(), None], dtype=object)
-    return known[coded.indices.fill_null(len(known) - 1).to_numpy(zero_copy_only=False)]
 
 
 def _check_type(code: ColumnCode, column: Column, values: pa.Array) -> None:
@@ -288,7 +225,7 @@ def _check_type(code: ColumnCode, column: Column, values: pa.Array) -> None:
 
 def _plain_values(code: ColumnCode, column: Column) -> Values:
     if _is_text(code):
-        return _strings(column.texts())
+        return column.texts()
     kind = code.plain.type
     if code.plain.sort == "number" and not pa.types.is_integer(kind):
         return column.values.astype(np.float64)
@@ -297,40 +234,50 @@ def _plain_values(code: ColumnCode, column: Column) -> Values:
 
 def _of_values(code: ColumnCode, values: Values, missing: NDArray[np.bool_]) -> Column:
     """The other way round."""
-    if not _is_text(code):
+    if code.plain.sort == "string" or not code.plain.written:
         return code.plain.with_values(values, missing)
-    texts = pa.array(values, pa.string(), mask=missing)
-    if code.plain.sort == "string":
-        return code.plain.with_values(texts, missing)
-    return replace(code.plain, sort="string", values=texts, missing=missing, type=pa.string(), written=False)
+    return replace(code.plain, sort="string", values=values, missing=missing, type=pa.string(), written=False)
 
 
-def _same(one: Values, other: Values) -> NDArray[np.bool_]:
-    """Where values are the same to the last bit."""
+def _differ(one: Values, other: Values) -> NDArray[np.bool_]:
+    """Where values are not the same to the last bit."""
+    if isinstance(one, pa.Array):
+        return np.asarray(pc.not_equal(one, other).fill_null(True))
     if one.dtype.kind == "f":
-        return np.asarray(one.view(np.int64) == other.view(np.int64))
-    return np.asarray(one == other, np.bool_)
+        one, other = one.view(np.int64), other.view(np.int64)
+    return np.asarray(one != other)
 
 
-def _digest_values(digest: Any, values: Sequence[Values], columns: Sequence[Column]) -> None:
-    for own, column in zip(values, columns):
-        digest.update(np.packbits(column.missing).tobytes())
-        if own.dtype == object:
-            texts = own[~column.missing].tolist()
-            written = {text: f"{len(text)}:{text}" for text in set(texts)}
-            digest.update("".join(map(written.__getitem__, texts)).encode())
-        else:
-            digest.update(np.where(column.missing, 0, own).astype(own.dtype).tobytes())
+def _listed(values: Values, rows: NDArray[np.intp]) -> list[Any]:
+    """Some values as Python has them, doubles by their bits."""
+    if isinstance(values, pa.Array):
+        return values.take(pa.array(rows)).to_pylist()
+    return (values.view(np.int64) if values.dtype.kind == "f" else values)[rows].tolist()
 
 
-def _packed(exceptions: dict[int, tuple[NDArray[np.intp], Values]]) -> bytes:
-    """Rows and values of every column that has exceptions, doubles by their bits."""
+def _with_exceptions(values: Values, rows: NDArray[np.int64], exceptions: Values, missing: NDArray[np.bool_]) -> Values:
+    index = np.arange(len(values))
+    index[rows] = len(values) + np.arange(len(rows))
+    if not isinstance(values, pa.Array):
+        return np.concatenate([values, exceptions])[index]
+    return pa.concat_arrays([values, exceptions]).take(pa.array(index, mask=missing))
+
+
+def _digest_values(digest: Any, values: Values, missing: NDArray[np.bool_]) -> None:
+    digest.update(np.packbits(missing).tobytes())
+    if not isinstance(values, pa.Array):
+        digest.update(np.where(missing, 0, values).astype(values.dtype).tobytes())
+    elif len(there := values.drop_null()):
+        _, offsets, letters = there.buffers()
+        ends = np.frombuffer(offsets, np.int32)[there.offset : there.offset + len(there) + 1]
+        digest.update(_core.with_lengths(ends, np.frombuffer(letters or b"", np.uint8)))
+
+
+def _packed(exceptions: dict[int, tuple[NDArray[np.intp], list[Any]]]) -> bytes:
+    """Rows and values of every column that has exceptions."""
     if not exceptions:
         return b""
-    content = {}
-    for j, (rows, values) in sorted(exceptions.items()):
-        plain = values.view(np.int64) if values.dtype.kind == "f" else values
-        content[str(j)] = [np.diff(rows, prepend=0).tolist(), plain.tolist()]
+    content = {str(j): [np.diff(rows, prepend=0).tolist(), values] for j, (rows, values) in exceptions.items()}
     return zlib.compress(json.dumps(content, separators=(",", ":")).encode(), 9)
 
 
@@ -359,9 +306,7 @@ def _exceptional(code: ColumnCode, values: list[Any]) -> Values:
     if _is_text(code):
         if not all(isinstance(value, str) for value in values):
             raise ValueError("a value is not a string")
-        texts = np.empty(len(values), object)
-        texts[:] = values
-        return texts
+        return pa.array(values, pa.string())
     whole = np.array(values, np.int64)
     is_float = code.plain.sort == "number" and not pa.types.is_integer(code.plain.type)
     return whole.view(np.float64) if is_float else whole

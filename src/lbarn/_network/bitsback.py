@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import constriction
 import numpy as np
 from numpy.typing import NDArray
 
+from lbarn import _core
 from lbarn._engine.bits import row_bytes
 from lbarn._engine.codetree import Cells
 from lbarn._engine.trees import probabilities
@@ -71,7 +71,7 @@ class MixtureCodec:
 
     def compress(self, chunks: Iterable[Cells]) -> bytes:
         """Rows as they come, in one container."""
-        coder = constriction.stream.stack.AnsCoder()
+        coder = _core.Coder()
         n_rows, digest = 0, new_digest(16)
         with threads(self._n_jobs) as submit:
             for rows in cut(chunks, self._group_sizes()):
@@ -110,9 +110,9 @@ class MixtureCodec:
             raise CompressedDataError(OTHER_ROWS)
         return n_rows, (self._layout.cells(rows) for rows in _pieces(groups))
 
-    def _pop_group(self, coder: Any, size: int, submit: Submit) -> NDArray[np.uint8]:
+    def _pop_group(self, coder: _core.Coder, size: int, submit: Submit) -> NDArray[np.uint8]:
         """The group of rows that was put on the stack last, packed, without padding."""
-        bits_before = coder.num_valid_bits()
+        bits_before = coder.n_bits
         member = _pop(coder, self._priors(size))
         rows = np.empty((size, self._layout.n_columns), np.uint8 if self._layout.is_binary else np.uint16)
         for k, codec in reversed(list(enumerate(self._codecs))):
@@ -120,7 +120,7 @@ class MixtureCodec:
                 rows[member == k] = codec.pop(coder, int(np.count_nonzero(member == k)), submit)
         ranked, posterior = self.posterior(rows)
         _push(coder, np.argmax(ranked == member[:, None], axis=1), posterior)
-        if coder.num_valid_bits() > bits_before + _SLACK_BITS + size / _SLACK_ROWS:
+        if coder.n_bits > bits_before + _SLACK_BITS + size / _SLACK_ROWS:
             raise CompressedDataError(OTHER_ROWS)
         return self._layout.pack(rows).rows[:, : -(-self._layout.n_bits // 8)].copy()
 
@@ -169,14 +169,14 @@ def _pieces(groups: Iterable[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
             yield group[start : start + BLOCK_ROWS]
 
 
-def _pop(coder: Any, weights: NDArray[np.float64]) -> NDArray[np.intp]:
-    """One symbol per row of weights; where there is only one, the coder needs no telling, and would refuse it."""
+def _pop(coder: _core.Coder, weights: NDArray[np.float64]) -> NDArray[np.intp]:
+    """One symbol per row of weights; where there is only one, the coder needs no telling."""
     if weights.shape[1] == 1:
         return np.zeros(len(weights), np.intp)
-    return coder.decode(constriction.stream.model.Categorical(perfect=False), weights).astype(np.intp)
+    return coder.pop_symbols(weights).astype(np.intp)
 
 
-def _push(coder: Any, symbols: NDArray[np.intp], weights: NDArray[np.float64]) -> None:
+def _push(coder: _core.Coder, symbols: NDArray[np.intp], weights: NDArray[np.float64]) -> None:
     """Undoes ``_pop``."""
     if weights.shape[1] > 1:
-        coder.encode_reverse(symbols.astype(np.int32), constriction.stream.model.Categorical(perfect=False), weights)
+        coder.push_symbols(symbols.astype(np.uint16), weights)

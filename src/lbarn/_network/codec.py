@@ -2,10 +2,10 @@
 
 A container (``envelope``) has one stream of 32-bit words, little endian, and the checksum of the rows is that of their bits.
 
-Probabilities are integers from integers, so every machine and SIMD path decodes what another encoded. The coder is
-constriction's asymmetric numeral system, a stack: the encoder goes through groups of rows forwards and, within a group,
-through positions backwards; the decoder goes the other way and meets each bit after those it depends on. One stream for
-all groups, so that nothing is added per group.
+Probabilities are integers from integers, so every machine and SIMD path decodes what another encoded. The coder is an
+asymmetric numeral system, a stack: the encoder goes through groups of rows forwards and, within a group, through positions
+backwards; the decoder goes the other way and meets each bit after those it depends on. One stream for all groups, so that
+nothing is added per group.
 
 The first rows come off the stack last, so that decoding cannot stream: it holds all rows, at one bit a cell, until their
 checksum is known to be right, and gives them out in chunks from there.
@@ -25,15 +25,14 @@ from functools import partial
 from itertools import cycle, groupby, islice
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
-import constriction
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from lbarn import _core
 from lbarn._engine.bits import row_bytes
-from lbarn._engine.codetree import UNKNOWN, Cells, Layout
-from lbarn._engine.trees import probabilities
+from lbarn._engine.codetree import Cells, Layout
+from lbarn._engine.trees import boundaries
 from lbarn._network.envelope import Envelope, new_digest, stream_coder, stream_of
 from lbarn.errors import CompressedDataError
 
@@ -53,7 +52,7 @@ __all__ = [
     "threads",
 ]
 
-PRECISION = 24  # bits of the coder's probabilities
+PRECISION = 24  # bits of the coder's probabilities: part of the format, as the core has it
 
 _ENVELOPE = Envelope(
     magic=b"LBARNz",
@@ -72,13 +71,13 @@ _SMALL_STACK = 16  # words
 
 OTHER_ROWS = "the compressed data is damaged: it does not decode to the rows that went in"
 
-_Task = Callable[[], NDArray[np.float64]]
+_Task = Callable[[], NDArray[np.uint32]]
 Submit = Callable[..., _Task]
 _Group = TypeVar("_Group")
 
 
 class _Block(Protocol):
-    """A few thousand rows, in network order. They are coded step by step; a decoder fills them in."""
+    """A few thousand rows, in network order. They are coded column by column; a decoder fills them in step by step."""
 
     most_rows: ClassVar[int]
     n_rows: int
@@ -87,13 +86,14 @@ class _Block(Protocol):
     def packed(self) -> NDArray[np.uint8]:
         """All bits, eight rows to a byte."""
 
-    def weights(self, step: Any) -> NDArray[np.float64]:
-        """Of a 0 and of a 1 for every row that has a bit in this step."""
+    def coded(self, k: int) -> NDArray[np.uint32]:
+        """The bits of column ``k`` as the coder takes them, (levels, n_rows)."""
 
-    def __getitem__(self, step: Any) -> NDArray[np.int32]:
-        """Those bits."""
+    def boundaries(self, step: Any) -> NDArray[np.uint32]:
+        """What the coder has to know of every row to give its bit of this step."""
 
-    def __setitem__(self, step: Any, bits: NDArray[np.int32]) -> None: ...
+    def pop(self, coder: _core.Coder, step: Any, boundaries: NDArray[np.uint32]) -> None:
+        """Fill in the bits of this step."""
 
     def unpack(self, order: NDArray[np.intp]) -> Cells:
         """Rows of cells, columns as they were before ``order``."""
@@ -127,15 +127,15 @@ class _BitBlock:
         rows[:, order] = np.unpackbits(self.packed, axis=1, count=self.n_rows, bitorder="little").T
         return rows
 
-    def __getitem__(self, position: int) -> NDArray[np.int32]:
-        bits = np.unpackbits(self.packed[position], count=self.n_rows, bitorder="little")
-        return bits.astype(np.int32)
+    def coded(self, k: int) -> NDArray[np.uint32]:
+        bits = np.unpackbits(self.packed[k], count=self.n_rows, bitorder="little")
+        return (self.boundaries(k) << np.uint32(1) | bits)[None]
 
-    def __setitem__(self, position: int, bits: NDArray[np.int32]) -> None:
-        self.packed[position] = np.packbits(bits.astype(np.uint8), bitorder="little")
+    def boundaries(self, step: int) -> NDArray[np.uint32]:
+        return boundaries(self.network.trees[step].log_odds(self.columns, self.n_rows))
 
-    def weights(self, step: int) -> NDArray[np.float64]:
-        return _weights(self.network.trees[step].log_odds(self.columns, self.n_rows))
+    def pop(self, coder: _core.Coder, step: int, boundaries: NDArray[np.uint32]) -> None:
+        self.packed[step] = np.packbits(coder.pop_bits(boundaries), bitorder="little")
 
 
 class _CellBlock:
@@ -147,7 +147,8 @@ class _CellBlock:
         self._network, self._rows = network, rows
         self._cells = np.asfortranarray(cells, np.uint16)  # they are looked at column by column
         self.n_rows = len(rows)
-        self._at = np.zeros(self.n_rows, np.int64)  # where a decoder is in the tree of the column
+        self._everyone = np.arange(self.n_rows, dtype=np.int32)
+        self._at = np.zeros(self.n_rows, np.int32)  # the node where a decoder is in the tree of the column, or ~cell
 
     @classmethod
     def of(cls, network: Network, cells: Cells) -> _CellBlock:
@@ -157,7 +158,7 @@ class _CellBlock:
     def blank(cls, network: Network, n_rows: int) -> _CellBlock:
         layout = network.ordered_layout
         rows = np.zeros((n_rows, row_bytes(layout.n_bits)), np.uint8)
-        return cls(network, rows, np.full((n_rows, layout.n_columns), UNKNOWN, np.uint16))
+        return cls(network, rows, np.zeros((n_rows, layout.n_columns), np.uint16))
 
     @property
     def packed(self) -> NDArray[np.uint8]:
@@ -169,45 +170,22 @@ class _CellBlock:
         rows[:, order] = self._cells
         return rows
 
-    def _nodes(self, step: tuple[int, int]) -> NDArray[np.int64]:
-        """The node of every row: known for a row that is encoded, where it has come to for one that is decoded."""
+    def coded(self, k: int) -> NDArray[np.uint32]:
+        return self._network.nodes.coded(k, self._cells[:, k], self._rows, self._everyone)
+
+    def boundaries(self, step: tuple[int, int]) -> NDArray[np.uint32]:
         k, level = step
-        if self.n_rows and self._cells[0, k] != UNKNOWN:
-            return self._network.ordered_layout.columns[k].ways[0][self._cells[:, k], level]
         if level == 0:
             self._at[:] = 0
-        return self._at
+        return boundaries(self._network.nodes.log_odds(k, self._at, self._rows, self._everyone))
 
-    def weights(self, step: tuple[int, int]) -> NDArray[np.float64]:
-        nodes = self._nodes(step)
-        index = np.flatnonzero(nodes >= 0).astype(np.int32)
-        return _weights(self._network.nodes.log_odds(step[0], nodes[index], self._rows, index))
-
-    def __getitem__(self, step: tuple[int, int]) -> NDArray[np.int32]:
-        k, level = step
-        nodes, bits = self._network.ordered_layout.columns[k].ways
-        cells = self._cells[:, k]
-        return bits[cells, level][nodes[cells, level] >= 0].astype(np.int32)
-
-    def __setitem__(self, step: tuple[int, int], bits: NDArray[np.int32]) -> None:
+    def pop(self, coder: _core.Coder, step: tuple[int, int], boundaries: NDArray[np.uint32]) -> None:
         k, level = step
         column = self._network.ordered_layout.columns[k]
-        falls = self._at >= 0
-        self._at[falls] = column.children[self._at[falls], bits]
-        if level + 1 == column.ways[0].shape[1]:
+        self._at = coder.descend(boundaries, self._at, column.children)
+        if level + 1 == column.n_levels:
             self._cells[:, k] = ~self._at
             self._network.ordered_layout.set_column(self._rows, k, self._cells[:, k])
-
-
-def _weights(log_odds: NDArray[np.int32]) -> NDArray[np.float64]:
-    """Of a 0 and of a 1: whole numbers of at least 1 that sum to 2^24.
-
-    constriction scales them by (2^24 - 2) / 2^24 and rounds down. A double holds that product exactly, so the result
-    is the same wherever it is computed.
-    """
-    shift = 30 - PRECISION
-    ones = np.clip((probabilities(log_odds) + (1 << shift - 1)) >> shift, 1, (1 << PRECISION) - 1)
-    return np.stack([(1 << PRECISION) - ones, ones], axis=1).astype(np.float64)
 
 
 class Codec:
@@ -222,20 +200,20 @@ class Codec:
             self._steps: Sequence[Any] = range(layout.n_columns)
             self._blocks: type[_BitBlock] | type[_CellBlock] = _BitBlock
         else:
-            self._steps = [(k, level) for k, c in enumerate(layout.columns) for level in range(c.ways[0].shape[1])]
+            self._steps = [(k, level) for k, column in enumerate(layout.columns) for level in range(column.n_levels)]
             self._blocks = _CellBlock
 
     def compress(self, chunks: Iterable[Cells]) -> bytes:
         """Rows as they come, in one container."""
         ordered = (rows[:, self._network.order] for rows in chunks)
-        coder = constriction.stream.stack.AnsCoder()
+        coder = _core.Coder()
         n_rows, bits = 0, new_digest(16)
         sizes = self._block_sizes(self.group_rows)
         blocks = (self._blocks.of(self._network, rows) for rows in cut(ordered, cycle(sizes)))
         with threads(self._n_jobs) as submit:
             while group := list(islice(blocks, len(sizes))):
                 n_rows += sum(block.n_rows for block in group)
-                bits.update(_packed(group))
+                bits.update(_packed(group).data)
                 self._encode(coder, group, submit)
         return sealed(self.fingerprint, n_rows, bits.digest(), coder)
 
@@ -260,19 +238,19 @@ class Codec:
             repeated = list(same)
             packed = _packed(repeated[0])
             for _ in repeated:
-                bits.update(packed)
+                bits.update(packed.data)
         if bits.digest() != checksum:
             raise CompressedDataError(OTHER_ROWS)
         return n_rows, (block.unpack(self._network.order) for group in groups for block in group)
 
-    def push(self, coder: Any, rows: Cells, submit: Submit) -> None:
+    def push(self, coder: _core.Coder, rows: Cells, submit: Submit) -> None:
         """Put a group of rows, columns as they were given, at most ``group_rows``, on a coder's stack."""
         ordered = rows[:, self._network.order]
         sizes = self._block_sizes(len(rows))
         blocks = [self._blocks.of(self._network, part) for part in cut([ordered], cycle(sizes))]
         self._encode(coder, blocks, submit)
 
-    def pop(self, coder: Any, n_rows: int, submit: Submit) -> Cells:
+    def pop(self, coder: _core.Coder, n_rows: int, submit: Submit) -> Cells:
         """Take the group of rows that was put there last, columns as they were given."""
         return np.concatenate([block.unpack(self._network.order) for block in self._decode(coder, n_rows, submit)])
 
@@ -286,72 +264,65 @@ class Codec:
         most = self._blocks.most_rows
         return [min(most, n_rows - start) for start in range(0, n_rows, most)]
 
-    def _predict(
-        self, blocks: Sequence[_Block], steps: Sequence[Any], submit: Submit
-    ) -> Iterator[tuple[_Block, Any, NDArray[np.float64]]]:
-        """(block, step, weights) in coding order. While one block is coded, threads evaluate the others.
+    def _encode(self, coder: _core.Coder, blocks: Sequence[_Block], submit: Submit) -> None:
+        """Column by column. While one is coded, threads evaluate the next."""
+        columns = range(self._network.n_columns)[::-1]
+        tasks = [submit(block.coded, columns[0]) for block in blocks]
+        for following in [*columns[1:], None]:
+            coded = [task() for task in tasks]
+            if following is not None:
+                tasks = [submit(block.coded, following) for block in blocks]
+            for level in reversed(range(len(coded[0]))):
+                for own in reversed(coded):
+                    coder.push_bits(own[level])
 
-        A decoder fills in the block's bits of that step before it asks for what comes next.
-        """
-        if not steps:
-            return
-        tasks = [submit(block.weights, steps[0]) for block in blocks]
-        for step, following in zip(steps, [*steps[1:], None]):
-            for i, block in enumerate(blocks):
-                yield block, step, tasks[i]()
-                if following is not None:
-                    tasks[i] = submit(block.weights, following)
-
-    def _encode(self, coder: Any, blocks: Sequence[_Block], submit: Submit) -> None:
-        model = _binary_model()
-        for block, step, weights in self._predict(blocks[::-1], self._steps[::-1], submit):
-            if len(weights):
-                coder.encode_reverse(block[step], model, weights)
-
-    def _decode(self, coder: Any, n_rows: int, submit: Submit) -> list[_Block]:
-        model = _binary_model()
+    def _decode(self, coder: _core.Coder, n_rows: int, submit: Submit) -> list[_Block]:
+        """Step by step. While one block is decoded, threads evaluate the others."""
         blocks: list[_Block] = [self._blocks.blank(self._network, size) for size in self._block_sizes(n_rows)]
-        for block, step, weights in self._predict(blocks, self._steps, submit):
-            if self._blocks is _BitBlock and coder.is_empty():  # all that follows is zeros, as are blank blocks
-                break
-            block[step] = coder.decode(model, weights) if len(weights) else np.zeros(0, np.int32)
+        if not self._steps:
+            return blocks
+        tasks = [submit(block.boundaries, self._steps[0]) for block in blocks]
+        for step, following in zip(self._steps, [*self._steps[1:], None]):
+            for i, block in enumerate(blocks):
+                boundaries = tasks[i]()
+                if self._blocks is _BitBlock and coder.is_empty:  # all that follows is zeros, as are blank blocks
+                    return blocks
+                block.pop(coder, step, boundaries)
+                if following is not None:
+                    tasks[i] = submit(block.boundaries, following)
         return blocks
 
 
-def sealed(fingerprint: bytes, n_rows: int, checksum: bytes, coder: Any) -> bytes:
+def sealed(fingerprint: bytes, n_rows: int, checksum: bytes, coder: _core.Coder) -> bytes:
     """A container of what the coder holds; ``checksum`` is that of the rows' bits."""
     return _ENVELOPE.sealed(fingerprint, n_rows, checksum, stream_of(coder))
 
 
-def opened(container: Any, own: bytes, max_rows: int | None) -> tuple[int, bytes, Any]:
+def opened(container: Any, own: bytes, max_rows: int | None) -> tuple[int, bytes, _core.Coder]:
     """(number of rows, checksum of their bits, coder) of a container that is whole and made with the model ``own``."""
     n_rows, checksum, stream = _ENVELOPE.opened(container, own, max_rows)
     return n_rows, checksum, stream_coder(stream)
 
 
-def pop_groups(coder: Any, sizes: Sequence[int], pop: Callable[[Any, int], _Group]) -> list[_Group]:
+def pop_groups(coder: _core.Coder, sizes: Sequence[int], pop: Callable[[_core.Coder, int], _Group]) -> list[_Group]:
     """All groups that a stack holds, of these sizes, the first one deepest; ``pop`` takes one off."""
     groups: list[_Group] = []
-    met: dict[tuple[int, bytes], tuple[_Group, Any]] = {}  # small stacks, the group that came off, what was left
+    # Small stacks: the group that came off, and what was left.
+    met: dict[tuple[int, bytes], tuple[_Group, _core.Coder]] = {}
     for size in reversed(sizes):
-        if coder.num_words() > _SMALL_STACK:
+        if coder.n_words > _SMALL_STACK:
             groups.append(pop(coder, size))
             continue
-        key = size, coder.get_compressed().tobytes()
+        key = size, coder.words().tobytes()
         if key not in met:
             met[key] = pop(coder, size), coder.clone()
         group, left = met[key]
         groups.append(group)
         coder = left.clone()
-    if not coder.is_empty():
+    if not coder.is_empty:
         raise CompressedDataError(OTHER_ROWS)
     groups.reverse()
     return groups
-
-
-def _binary_model() -> Any:
-    """A family of two-symbol models, each given by two weights; ``perfect`` would make their rounding a search."""
-    return constriction.stream.model.Categorical(perfect=False)
 
 
 def gathered(n_rows: int, chunks: Iterable[Cells], layout: Layout) -> Cells:
@@ -364,9 +335,9 @@ def gathered(n_rows: int, chunks: Iterable[Cells], layout: Layout) -> Cells:
     return X
 
 
-def _packed(group: Sequence[_Block]) -> bytes:
+def _packed(group: Sequence[_Block]) -> NDArray[np.uint8]:
     """The group's columns, one after the other; they do not depend on how it was cut into blocks."""
-    return np.hstack([block.packed for block in group]).tobytes()
+    return np.hstack([block.packed for block in group])
 
 
 def cut(chunks: Iterable[Cells], sizes: Iterable[int]) -> Iterator[Cells]:

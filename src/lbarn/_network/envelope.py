@@ -10,9 +10,9 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-import constriction
 import numpy as np
 
+from lbarn import _core
 from lbarn._engine.bits import MAX_ROWS
 from lbarn.errors import CompressedDataError
 
@@ -65,19 +65,19 @@ class Envelope:
         return n_rows, checksum, content
 
 
-def stream_coder(stream: bytes) -> Any:
+def stream_coder(stream: bytes) -> _core.Coder:
     """The coder that left these words."""
     if len(stream) % 4:
         raise CompressedDataError(f"the compressed data is damaged: a stream of {len(stream)} bytes")
     try:
-        return constriction.stream.stack.AnsCoder(np.frombuffer(stream, "<u4").astype(np.uint32))
+        return _core.Coder.of(np.frombuffer(stream, "<u4").astype(np.uint32))
     except ValueError as error:  # a stream that no encoder ends like that
         raise CompressedDataError(f"the compressed data is damaged ({error})") from error
 
 
-def stream_of(coder: Any) -> bytes:
+def stream_of(coder: _core.Coder) -> bytes:
     """What a coder holds."""
-    return bytes(coder.get_compressed().astype("<u4").tobytes())
+    return coder.words().astype("<u4").tobytes()
 
 
 def _digest(data: bytes) -> bytes:

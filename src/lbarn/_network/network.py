@@ -336,16 +336,14 @@ class Network:
         everyone = np.arange(n, dtype=np.int32)
         rows = np.empty((n, self.n_columns), np.uint16)
         for k, column in enumerate(self.ordered_layout.columns):
-            at = np.full(n, 0 if column.n_nodes else ~0)
+            at = np.full(n, 0 if column.n_nodes else ~0, np.int32)
             if known is not None:
-                at = np.where(known[:, k] == UNKNOWN, at, ~known[:, k].astype(np.int64))
+                at = np.where(known[:, k] == UNKNOWN, at, ~known[:, k].astype(np.int32))
+            children = column.drawn_children.ravel()
             while (falls := at >= 0).any():
                 odds = self.nodes.log_odds(k, at, packed, everyone)
                 bit = streams.numbers(falls) < probabilities(odds)
-                node = np.maximum(at, 0)
-                fixed = column.fixed[node]
-                bit = np.where(np.isnan(fixed), bit, fixed > 0)
-                at = np.where(falls, column.children[node, bit.astype(np.intp)], at)
+                at = np.where(falls, children[2 * np.maximum(at, 0) + bit], at)
             rows[:, self.order[k]] = ~at
             self.ordered_layout.set_column(packed, k, ~at)
         return rows

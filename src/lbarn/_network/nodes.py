@@ -77,7 +77,7 @@ class NodeTrees:
         self, k: int, nodes: NDArray[Any], rows: NDArray[np.uint8], index: NDArray[np.int32]
     ) -> NDArray[np.int32]:
         """Log-odds of a 1 at the node where each of the packed rows ``index`` is; 0 for those that are at an end."""
-        return _core.log_odds_by_node(*self._core(k), nodes.astype(np.int32), rows, index)
+        return _core.log_odds_by_node(*self._core(k), nodes.astype(np.int32, copy=False), rows, index)
 
     def log_p(
         self, k: int, cells: NDArray[Any], rows: NDArray[np.uint8], index: NDArray[np.int32]
@@ -87,6 +87,13 @@ class NodeTrees:
         return _core.log_likelihoods_of_cells(
             *self._core(k), tree.low, tree.cut, tree.high, cells.astype(np.uint16), rows, index
         )
+
+    def coded(
+        self, k: int, cells: NDArray[np.uint16], rows: NDArray[np.uint8], index: NDArray[np.int32]
+    ) -> NDArray[np.uint32]:
+        """The bits on the way to the cells of column ``k`` as the coder takes them, (levels, n): 0 behind the end of a way."""
+        tree = self.column(k)
+        return _core.coded_cells(*self._core(k), tree.low, tree.cut, tree.high, tree.depth, cells, rows, index)
 
     def cell_log_p(self, k: int, rows: NDArray[np.uint8]) -> Floats:
         """log P of every cell of column ``k`` for all packed rows, in nats, (n, cells)."""

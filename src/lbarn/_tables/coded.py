@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from lbarn._engine.codetree import UNKNOWN, Cells
 from lbarn._tables.codebook import Codebook
+from lbarn._tables.codes import Inside
 from lbarn._tables.column import Column
 from lbarn._tables.table import Table
 
-__all__ = ["CodedChunk", "CodedTable"]
+__all__ = ["CodedChunk", "CodedTable", "LocatedColumns"]
 
 Floats = NDArray[np.float64]
 
@@ -38,6 +39,38 @@ class CodedChunk:
     def log_inside(self) -> Floats | float:
         """Of whole rows."""
         return 0.0 if self.inside is None else self.inside.sum(axis=1)
+
+
+@dataclass(frozen=True)
+class LocatedColumns:
+    """Values by column, and where they are: in which ``cells``, (D, n), and inside these, None where they have one value each."""
+
+    columns: list[Column]
+    cells: NDArray[np.uint16]
+    insides: list[Inside | None]
+
+    @classmethod
+    def of(cls, book: Codebook, columns: list[Column]) -> LocatedColumns:
+        found = [code.locate(column) for code, column in zip(book.codes, columns)]
+        return cls(columns, np.stack([cells for cells, _ in found]), [inside for _, inside in found])
+
+    def __len__(self) -> int:
+        return self.cells.shape[1]
+
+    def __add__(self, below: LocatedColumns) -> LocatedColumns:
+        columns = [one + other for one, other in zip(self.columns, below.columns)]
+        insides = [_joined(one, other) for one, other in zip(self.insides, below.insides)]
+        return LocatedColumns(columns, np.concatenate([self.cells, below.cells], axis=1), insides)
+
+    def take(self, rows: slice) -> LocatedColumns:
+        insides = [None if own is None else (own[0][rows], own[1][rows]) for own in self.insides]
+        return LocatedColumns([own.take(rows) for own in self.columns], self.cells[:, rows], insides)
+
+
+def _joined(one: Inside | None, other: Inside | None) -> Inside | None:
+    if one is None or other is None:
+        return None
+    return np.concatenate([one[0], other[0]]), np.concatenate([one[1], other[1]])
 
 
 @dataclass(frozen=True)
@@ -83,11 +116,18 @@ class CodedTable:
         """The same; a value that is missing and no value of its own is an error."""
         return map(self._complete, self.chunks())
 
-    def complete_columns(self) -> Iterator[tuple[list[Column], Cells]]:
-        """The same as columns and cells."""
+    def complete_columns(self) -> Iterator[LocatedColumns]:
+        """The same as columns, for whoever codes them without loss."""
         for rows in self._slices():
             columns = list(self.columns(rows))
-            yield columns, self._complete(self._chunk(rows.start, columns)).cells
+            gone = [(int(own.missing.argmax()), j) for j, own in enumerate(columns) if self._lacks(j, own)]
+            if gone:
+                i, j = min(gone)
+                raise self._missing(j, rows.start + i)
+            yield LocatedColumns.of(self.book, columns)
+
+    def _lacks(self, j: int, column: Column) -> bool:
+        return not self.book.codes[j].missing and bool(column.missing.any())
 
     def _slices(self) -> Iterator[slice]:
         step = max(1, _CHUNK_VALUES // self.book.n_columns)
@@ -96,11 +136,14 @@ class CodedTable:
     def _complete(self, chunk: CodedChunk) -> CodedChunk:
         if chunk.unknown is not None:
             i, j = np.argwhere(chunk.unknown)[0]
-            raise ValueError(
-                f"{self.book.codes[j].label} is missing (Input X contains NaN, row {chunk.start + i}, counted from 0); "
-                "complete rows are needed here: impute fills them, score_samples scores what is there"
-            )
+            raise self._missing(j, chunk.start + i)
         return chunk
+
+    def _missing(self, j: int, row: int) -> ValueError:
+        return ValueError(
+            f"{self.book.codes[j].label} is missing (Input X contains NaN, row {row}, counted from 0); "
+            "complete rows are needed here: impute fills them, score_samples scores what is there"
+        )
 
     def give(self, columns: list[Column]) -> Any:
         """As many rows in the same sort of table, pandas' index included."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lbarn._tables.column import Column
 
-__all__ = ["Grid", "Law", "find_grid"]
+__all__ = ["Grid", "Law", "Ticks", "find_grid"]
 
 Floats = NDArray[np.float64]
 Ticks = NDArray[np.int64]
@@ -213,14 +213,21 @@ class Law:
         taken = self.seen[np.minimum(at, len(self.seen) - 1)]
         return np.where((u[0] * (seen_share + flat_share) < seen_share) & (b > a), taken, flat)
 
-    def choices(self, cell: int) -> tuple[Floats, int]:
-        """The chances of the values that were seen in a cell and, last, of all others together; and how many others there are."""
-        first, last = self._first_seen[cell], self._first_seen[cell + 1]
-        points = int(self.starts[cell + 1] - self.starts[cell])
-        others = points - int(last - first)
-        flat = (1.0 - self.weight[cell]) / points
-        seen = self.weight[cell] * self.mass[first:last] / self._total[cell] + flat
-        return (np.append(seen, flat * others) if others else seen), max(others, 1)
+    def choices(self) -> tuple[Floats, NDArray[np.int64], NDArray[np.uint64]]:
+        """The chances of the values that were seen in each cell and, last, of all others together; how many chances each cell
+        has; and how many others it has, 1 for none."""
+        n_seen = np.diff(self._first_seen)
+        others = np.diff(self.starts) - n_seen
+        flat = (1.0 - self.weight) / self._points
+        cell = np.repeat(np.arange(self.n_cells), n_seen)
+        sizes = n_seen + (others > 0)
+        last = np.cumsum(sizes) - 1
+        is_other = np.zeros(sizes.sum(), np.bool_)
+        is_other[last[others > 0]] = True
+        chances = np.empty(len(is_other))
+        chances[~is_other] = self.weight[cell] * self.mass / self._total[cell] + flat[cell]
+        chances[is_other] = (flat * others)[others > 0]
+        return chances, sizes, np.maximum(others, 1).astype(np.uint64)
 
     def symbols(self, ticks: Ticks, cells: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The symbol of every tick among the ``choices`` of its cell, and for the last symbol its number among the others."""

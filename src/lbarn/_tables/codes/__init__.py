@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lbarn._tables.codes.base import ColumnCode, Tensors
+from lbarn._tables.codes.base import ColumnCode, Inside, Tensors
 from lbarn._tables.codes.binary import BinaryCode
 from lbarn._tables.codes.categorical import CategoricalCode
 from lbarn._tables.codes.continuous import ContinuousCode
@@ -18,6 +18,7 @@ __all__ = [
     "ColumnCode",
     "ContinuousCode",
     "GridCode",
+    "Inside",
     "Tensors",
     "code_from_parts",
     "parsed_numbers",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +15,19 @@ from numpy.typing import NDArray
 from lbarn._engine.codetree import UNKNOWN, CodeTree
 from lbarn._tables.column import Column
 
-__all__ = ["ColumnCode", "Floats", "Tensors"]
+__all__ = ["Choices", "ColumnCode", "Floats", "Inside", "Tensors"]
 
 Floats = NDArray[np.float64]
 Tensors = dict[str, NDArray[Any]]
+Inside = tuple[NDArray[np.int64], NDArray[np.uint64]]  # symbol and offset of every value in its cell
+
+
+class Choices(NamedTuple):
+    """What may be in every cell: one of its symbols, of which the last one stands for some values, told apart by an offset."""
+
+    chances: Floats  # of the symbols of all cells
+    starts: NDArray[np.int64]  # where those of every cell begin; at last the number of all
+    n_last: NDArray[np.uint64]  # the number of values that the last symbol of every cell stands for
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +65,10 @@ class ColumnCode(ABC):
         """The cell of every value (``UNKNOWN`` for an empty one that is no value), and the log-likelihood of the value inside it."""
         column = self.conform(self._typed(column))
         cells, inside = self._encode(column)
-        cells = np.where(column.missing, 0 if self.missing else UNKNOWN, cells).astype(np.uint16)
-        return cells, np.where(column.missing, 0.0, inside)
+        return self._with_missing(cells, column), np.where(column.missing, 0.0, inside)
+
+    def _with_missing(self, cells: NDArray[Any], column: Column) -> NDArray[np.uint16]:
+        return np.where(column.missing, 0 if self.missing else UNKNOWN, cells).astype(np.uint16)
 
     @abstractmethod
     def conform(self, column: Column) -> Column:
@@ -93,10 +105,10 @@ class ColumnCode(ABC):
     @cached_property
     def entropy_inside(self) -> Floats:
         """The mean of -log p of a value inside every cell, by the law in it; 0 outside the range."""
-        found = np.zeros(self.n_cells)
-        for cell in range(self.n_cells):
-            if self.has_choice(cell):
-                chances, n_last = self.choices(cell)
+        found, choices = np.zeros(self.n_cells), self.choices
+        if choices is not None:
+            for cell, (start, stop) in enumerate(pairwise(choices.starts)):
+                chances, n_last = choices.chances[start:stop], choices.n_last[cell]
                 found[cell] = chances[-1] * np.log(n_last) - np.sum(chances * np.log(np.maximum(chances, 1e-300)))
         return found
 
@@ -126,22 +138,24 @@ class ColumnCode(ABC):
     def _told_cells(self, low: int, high: int) -> tuple[str, str]:
         """What it says of a value to be in these cells, and in the others."""
 
-    # Inside a cell, for whoever codes values without loss: a value is one of the cell's symbols, the last of which may stand
-    # for many, told apart by an offset.
+    # Inside a cell, for whoever codes values without loss.
 
-    def has_choice(self, cell: int) -> bool:
-        """Whether a cell has more than one value."""
-        return False
+    @property
+    def choices(self) -> Choices | None:
+        """What the cells leave to choose; None if every cell has one value."""
+        return None
 
-    def choices(self, cell: int) -> tuple[Floats, int]:
-        """The chances of a cell's symbols, and the number of values that the last one stands for (1: it is one)."""
-        raise NotImplementedError
+    def locate(self, column: Column) -> tuple[NDArray[np.uint16], Inside | None]:
+        """The cell of every value, and its symbol and offset there; None if there are no ``choices``."""
+        column = self.conform(self._typed(column))
+        cells, inside = self._locate(column)
+        return self._with_missing(cells, column), inside
 
-    def inside(self, cells: NDArray[Any], plain: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Symbol and offset of every value in its cell. An offset of 2**63 and more is its 64 bits."""
-        return np.zeros(len(cells), np.int64), np.zeros(len(cells), np.int64)
+    def _locate(self, column: Column) -> tuple[NDArray[Any], Inside | None]:
+        """The same of a column that conforms. What is inside a cell of one value does not matter."""
+        return self._encode(column)[0], None
 
-    def from_inside(self, cells: NDArray[Any], where: tuple[NDArray[np.int64], NDArray[np.int64]]) -> Column:
+    def from_inside(self, cells: NDArray[Any], where: Inside | None) -> Column:
         """The values with these symbols and offsets."""
         return self.decode(cells, np.random.default_rng(0))
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lbarn._engine.codetree import CodeTree
 from lbarn._tables.cells import Node, huffman, shifted
-from lbarn._tables.codes.base import ColumnCode, Floats, Tensors
+from lbarn._tables.codes.base import Choices, ColumnCode, Floats, Inside, Tensors
 from lbarn._tables.codes.parts import check_levels, common_fields, packed, unpacked
 from lbarn._tables.codes.reading import level_numbers
 from lbarn._tables.column import Column
@@ -110,10 +110,13 @@ class CategoricalCode(ColumnCode):
 
     def _encode(self, column: Column) -> tuple[NDArray[Any], Floats]:
         codes = level_numbers(column.values, self.levels)
+        log_share = np.where(codes < 0, 0.0, self._log_share[codes]) if self.levels else np.zeros(len(codes))
+        return self._cells(codes), log_share
+
+    def _cells(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         if not self.levels:
-            return np.full(len(codes), int(self.missing)), np.zeros(len(codes))
-        cells = np.where(codes < 0, int(self.missing), self._cell_of_level[codes])
-        return cells, np.where(codes < 0, 0.0, self._log_share[codes])
+            return np.full(len(codes), int(self.missing))
+        return np.where(codes < 0, int(self.missing), self._cell_of_level[codes])
 
     def _decode(self, cells: NDArray[np.intp], rng: np.random.Generator) -> Any:
         first = 1 + int(self.missing)
@@ -148,24 +151,29 @@ class CategoricalCode(ColumnCode):
         inside = np.concatenate([np.zeros(1 + int(self.missing)), self._log_share[levels]])
         return inside, self.plain.with_values(pa.array(texts, pa.string()), np.array([t is None for t in texts]))
 
-    def has_choice(self, cell: int) -> bool:
-        first = 1 + int(self.missing)
-        return cell >= first and self.order[cell - first] < 0
+    @property
+    def choices(self) -> Choices | None:
+        if not self.rare:
+            return None
+        shared = np.array([False] * (1 + int(self.missing)) + [k < 0 for k in self.order])
+        sizes = np.where(shared, len(self.rare), 1)
+        chances = np.ones(sizes.sum())
+        chances[np.repeat(shared, sizes)] = (self.rare_mass + 0.5) / (self.rare_mass + 0.5).sum()
+        return Choices(chances, np.concatenate([[0], np.cumsum(sizes)]), np.ones(len(sizes), np.uint64))
 
-    def choices(self, cell: int) -> tuple[Floats, int]:
-        return (self.rare_mass + 0.5) / (self.rare_mass + 0.5).sum(), 1
+    def _locate(self, column: Column) -> tuple[NDArray[Any], Inside | None]:
+        codes = level_numbers(column.values, self.levels)
+        if not self.rare:
+            return self._cells(codes), None
+        symbol = np.zeros(len(self.levels) + 1, np.int64)  # the last one for what was never seen
+        symbol[list(self.rare)] = np.arange(len(self.rare))
+        return self._cells(codes), (symbol[codes], np.zeros(len(codes), np.uint64))
 
-    def inside(self, cells: NDArray[Any], plain: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        codes = level_numbers(plain.values, self.levels)
-        symbols = np.searchsorted(np.array(self.rare, np.int64), codes)
-        return np.minimum(symbols, max(len(self.rare) - 1, 0)), np.zeros(len(cells), np.int64)
-
-    def from_inside(self, cells: NDArray[Any], where: tuple[NDArray[np.int64], NDArray[np.int64]]) -> Column:
+    def from_inside(self, cells: NDArray[Any], where: Inside | None) -> Column:
         column = self.decode(cells, np.random.default_rng(0))
-        first = 1 + int(self.missing)
-        shared = np.array([-2] * first + list(self.order))[cells.astype(np.intp)] == -1
-        if not shared.any():
+        if where is None:
             return column
+        shared = cells == 1 + int(self.missing) + self.order.index(-1)
         rare = pa.array(self.levels, pa.string()).take(pa.array(np.array(self.rare)[where[0]]))
         return replace(column, values=pc.if_else(pa.array(shared), rare, column.values))
 

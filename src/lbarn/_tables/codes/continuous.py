@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lbarn._tables.cells import Node, equal_mass
-from lbarn._tables.codes.base import Floats, Tensors
+from lbarn._tables.codes.base import Choices, Floats, Inside, Tensors
 from lbarn._tables.codes.numeric import TAIL_POWER, NumericCode, numeric_mass
 from lbarn._tables.codes.parts import common_fields, packed, unpacked
 from lbarn._tables.column import Column
@@ -77,7 +77,7 @@ class ContinuousCode(NumericCode):
             distance = np.minimum(np.where(below, low - values, values - high)[outside], np.finfo(np.float64).max)
             ratio = np.minimum(distance / scale, np.finfo(np.float64).max)
         inside[outside] = np.log(TAIL_POWER / scale) - (TAIL_POWER + 1) * np.log1p(ratio)
-        return np.where(below, -1, np.where(above, len(self.edges) - 1, cells)) + self._first, inside
+        return self._outer(cells, below, above), inside
 
     def _decode(self, cells: NDArray[np.intp], rng: np.random.Generator) -> Any:
         return self.quantiles(cells, rng.random(len(cells)))
@@ -134,24 +134,27 @@ class ContinuousCode(NumericCode):
         found[self._first : -1] = self._log_widths
         return found
 
-    def has_choice(self, cell: int) -> bool:
-        own = cell - self._first
-        return 0 <= own < len(self.edges) - 1
+    @property
+    def choices(self) -> Choices:
+        ordinals = self._ordinals.view(np.uint64)
+        n_values = ordinals[1:] - ordinals[:-1]  # modulo 2^64, as there may be more than 2^63
+        n_values[-1] += np.uint64(1)
+        return self._of_range(np.ones(len(n_values)), np.ones(len(n_values), np.int64), n_values)
 
-    def choices(self, cell: int) -> tuple[Floats, int]:
-        own = cell - self._first
-        return np.ones(1), int(self._ordinals[own + 1]) - int(self._ordinals[own]) + (own == len(self.edges) - 2)
+    def _locate(self, column: Column) -> tuple[NDArray[Any], Inside]:
+        values = column.values.astype(np.float64)
+        inner, low, high = self._cell(values), self.edges[0], self.edges[-1]
+        offsets = _ordinals(np.clip(values, low, high)) - self._ordinals[inner]
+        return self._outer(inner, values < low, values > high), (
+            np.zeros(len(values), np.int64),
+            offsets.view(np.uint64),
+        )
 
-    def inside(self, cells: NDArray[Any], plain: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        inner = np.clip(cells.astype(np.intp) - self._first, 0, len(self.edges) - 2)
-        low = self._ordinals[inner]
-        ordinals = _ordinals(np.clip(plain.values.astype(np.float64), self.edges[inner], self.edges[inner + 1]))
-        return np.zeros(len(cells), np.int64), np.minimum(ordinals, self._ordinals[inner + 1]) - low
-
-    def from_inside(self, cells: NDArray[Any], where: tuple[NDArray[np.int64], NDArray[np.int64]]) -> Column:
+    def from_inside(self, cells: NDArray[Any], where: Inside | None) -> Column:
+        assert where is not None
         inner = np.clip(cells.astype(np.intp) - self._first, 0, len(self.edges) - 2)
         gone = cells == 0 if self.missing else np.zeros(len(cells), np.bool_)
-        return self.plain.with_values(_of_ordinals(self._ordinals[inner] + where[1]), gone)
+        return self.plain.with_values(_of_ordinals(self._ordinals[inner] + where[1].view(np.int64)), gone)
 
     def to_parts(self) -> tuple[dict[str, Any], Tensors]:
         return self._head(), {"mass": self.mass, "nodes": packed(self.nodes), "edges": self.edges}

@@ -12,11 +12,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lbarn._tables.cells import equal_mass
-from lbarn._tables.codes.base import Floats, Tensors
-from lbarn._tables.codes.numeric import NumericCode, numeric_mass, tail_mass
+from lbarn._tables.codes.base import Choices, Floats, Inside, Tensors
+from lbarn._tables.codes.numeric import Bools, NumericCode, numeric_mass, tail_mass
 from lbarn._tables.codes.parts import common_fields, packed, unpacked
 from lbarn._tables.column import Column
-from lbarn._tables.grids import Grid, Law
+from lbarn._tables.grids import Grid, Law, Ticks
 
 __all__ = ["GridCode"]
 
@@ -58,25 +58,34 @@ class GridCode(NumericCode):
         return cls(label, plain, missing, share_missing, whole, tuple(nodes), grid, law)
 
     def _encode(self, column: Column) -> tuple[NDArray[Any], Floats]:
-        low, high = self.grid.values(self.law.starts[[0, -1]] - [0, 1]).astype(np.float64)
-        step = self.grid.width
-        values = column.values.astype(np.float64) if column.values.dtype.kind == "f" else column.values
-        ticks = self.grid.ticks(np.clip(values, low, high) if values.dtype.kind == "f" else values)
-        below, above = ticks < self.law.starts[0], ticks >= self.law.starts[-1]
-        if values.dtype.kind == "f":
-            below, above = values < low - step / 2, values > high + step / 2
-        cells = self.law.cell(ticks)
-        inside = self.law.log_share(ticks, cells)
-        with np.errstate(over="ignore"):
-            distance = np.where(below, low - values.astype(np.float64), values.astype(np.float64) - high) / step
-        distance = np.minimum(distance, np.finfo(np.float64).max)
+        values, ticks, inner, below, above = self._place(column)
+        low, high = self._ends_of_range
+        inside = self.law.log_share(ticks, inner)
         outside = below | above
         if self.plain.sort == "string":
             inside[below], inside[above] = -np.log(max(self._n_below, 1)), -np.log(self._n_above)
+        elif outside.any():
+            far = values[outside].astype(np.float64)
+            with np.errstate(over="ignore"):
+                distance = np.where(below[outside], low - far, far - high) / self.grid.width
+            inside[outside] = tail_mass(np.minimum(distance, np.finfo(np.float64).max), self._tail_scale)
+        return self._outer(inner, below, above), inside
+
+    def _place(self, column: Column) -> tuple[NDArray[Any], Ticks, NDArray[np.intp], Bools, Bools]:
+        """Values, the nearest ticks, their cells in the range, and which are below and above it."""
+        values = column.values.astype(np.float64) if column.values.dtype.kind == "f" else column.values
+        if values.dtype.kind == "f":
+            low, high = self._ends_of_range
+            ticks = self.grid.ticks(np.clip(values, low, high))
+            below, above = values < low - self.grid.width / 2, values > high + self.grid.width / 2
         else:
-            inside[outside] = tail_mass(distance[outside], self._tail_scale)
-        cells = np.where(below, -1, np.where(above, self.law.n_cells, cells)) + self._first
-        return cells, inside
+            ticks = self.grid.ticks(values)
+            below, above = ticks < self.law.starts[0], ticks >= self.law.starts[-1]
+        return values, ticks, self.law.cell(ticks), below, above
+
+    @cached_property
+    def _ends_of_range(self) -> Floats:
+        return self.grid.values(self.law.starts[[0, -1]] - [0, 1]).astype(np.float64)
 
     @property
     def _n_below(self) -> float:
@@ -139,19 +148,22 @@ class GridCode(NumericCode):
         own = cell - self._first
         return 0 <= own < self.law.n_cells and bool(self.law.starts[own + 1] - self.law.starts[own] > 1)
 
-    def choices(self, cell: int) -> tuple[Floats, int]:
-        return self.law.choices(cell - self._first)
+    @property
+    def choices(self) -> Choices:
+        return self._of_range(*self.law.choices())
 
-    def inside(self, cells: NDArray[Any], plain: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        inner = np.clip(cells.astype(np.intp) - self._first, 0, self.law.n_cells - 1)
-        low, high = self.law.starts[inner], self.law.starts[inner + 1] - 1
-        ticks = np.clip(self.grid.ticks(self.conform(plain).values), low, high)
-        return self.law.symbols(ticks, inner)
+    def _locate(self, column: Column) -> tuple[NDArray[Any], Inside]:
+        _, ticks, inner, below, above = self._place(column)
+        symbols, offsets = self.law.symbols(np.clip(ticks, self.law.starts[0], self.law.starts[-1] - 1), inner)
+        return self._outer(inner, below, above), (symbols, offsets.view(np.uint64))
 
-    def from_inside(self, cells: NDArray[Any], where: tuple[NDArray[np.int64], NDArray[np.int64]]) -> Column:
+    def from_inside(self, cells: NDArray[Any], where: Inside | None) -> Column:
+        assert where is not None
         inner = np.clip(cells.astype(np.intp) - self._first, 0, self.law.n_cells - 1)
         gone = cells == 0 if self.missing else np.zeros(len(cells), np.bool_)
-        return self.plain.with_values(self._shown(self.grid.values(self.law.ticks(inner, *where))), gone)
+        return self.plain.with_values(
+            self._shown(self.grid.values(self.law.ticks(inner, where[0], where[1].view(np.int64)))), gone
+        )
 
     def to_parts(self) -> tuple[dict[str, Any], Tensors]:
         tensors: Tensors = {"mass": self.mass, "nodes": packed(self.nodes), **self.law.to_tensors()}

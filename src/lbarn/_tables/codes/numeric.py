@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from lbarn._engine.codetree import CodeTree
 from lbarn._tables.cells import Node, shifted
-from lbarn._tables.codes.base import ColumnCode, Floats
+from lbarn._tables.codes.base import Choices, ColumnCode, Floats
 from lbarn._tables.codes.reading import level_numbers, numbers_of, times_of
 from lbarn._tables.column import Column, whole_numbers
 
-__all__ = ["TAIL_POWER", "NumericCode", "numeric_mass", "tail_mass"]
+__all__ = ["TAIL_POWER", "Bools", "NumericCode", "numeric_mass", "tail_mass"]
+
+Bools = NDArray[np.bool_]
 
 _IMPOSSIBLE = 40.0  # log-odds against what there is not
 TAIL_POWER = 3.0  # of the law outside the range: values ten times as far are this many powers of ten less likely
@@ -80,6 +82,17 @@ class NumericCode(ColumnCode):
             return values
         assert self.plain.categories is not None
         return pa.array(self.plain.categories, pa.string()).take(pa.array(values.astype(np.int64)))
+
+    def _outer(self, inner: NDArray[np.intp], below: Bools, above: Bools) -> NDArray[np.intp]:
+        """The cells of values in the range, counted from its first, or of those below and above it."""
+        return np.where(below, -1, np.where(above, self.n_cells - 1 - self._first, inner)) + self._first
+
+    def _of_range(self, chances: Floats, sizes: NDArray[np.int64], n_last: NDArray[np.uint64]) -> Choices:
+        """The choices of all cells, by those of the range: nothing is to be chosen in the others."""
+        one = np.ones(self._first)
+        starts = np.cumsum(np.concatenate([[0], one, sizes, one[:1]]).astype(np.int64))
+        n_all = np.concatenate([one, n_last, one[:1]], dtype=np.uint64, casting="unsafe")
+        return Choices(np.concatenate([one, chances, one[:1]]), starts, n_all)
 
     @cached_property
     def peaks(self) -> tuple[Floats, Column]:
