@@ -18,8 +18,8 @@ __all__ = ["learn_together", "neighbourhoods"]
 
 _RADIUS = 10  # pixels
 _LEAVES = ((50_000, 256), (10_000, 64), (0, 16))  # from so many neighbourhoods on
-_RATE, _ROUNDS, _PATIENCE = 0.1, 800, 20
-_MOST_ROWS = 8_000_000  # neighbourhoods to learn from
+_RATE, _ROUNDS, _PATIENCE = 0.1, 500, 20
+_MOST_ROWS = 6_000_000  # neighbourhoods to learn from
 _MOST_VALID = 500_000
 _WORD = 64  # rows that are next to each other are taken together
 _MANY = 4096  # rows of which the last few may be left out
