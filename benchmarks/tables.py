@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.datasets import load_wine
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
@@ -94,19 +95,24 @@ def c2st(real: Frame, made: Frame, seed: int, jobs: int) -> float:
 
 def use(train: Frame, test: Frame, target: str, jobs: int) -> float:
     """AUC, or RMSE of the logarithm if the target is a number."""
-    k = list(train).index(target)
-    X, X_test = _for_xgboost(train.drop(columns=target), test.drop(columns=target))
-    y, y_test = train.iloc[:, k], test.iloc[:, k]
     if target == "pm2.5":
         from xgboost import XGBRegressor
 
+        X, X_test = _for_xgboost(train.drop(columns=target), test.drop(columns=target))
+        y, y_test = train[target], test[target]
         model = XGBRegressor(enable_categorical=True, random_state=0, n_jobs=jobs).fit(X, np.log1p(np.maximum(y, 0)))
         return float(np.sqrt(np.mean((model.predict(X_test) - np.log1p(y_test)) ** 2)))
-    positive = sorted(y_test.unique())[-1]
-    if not (y == positive).any() or (y == positive).all():
+    positive = sorted(test[target].unique())[-1]
+    if not 0 < (train[target] == positive).sum() < len(train):
         return 0.5
-    model = _classifier(jobs).fit(X, (y == positive).astype(int))
-    return float(roc_auc_score(y_test == positive, model.predict_proba(X_test)[:, 1]))
+    return float(roc_auc_score(test[target] == positive, chances(train, test, target, positive, jobs)))
+
+
+def chances(train: Frame, test: Frame, target: str, positive: Any, jobs: int) -> NDArray[np.float64]:
+    """The probability of a level in test rows, by a classifier."""
+    X, X_test = _for_xgboost(train.drop(columns=target), test.drop(columns=target))
+    model = _classifier(jobs).fit(X, (train[target] == positive).astype(int))
+    return np.asarray(model.predict_proba(X_test)[:, 1])
 
 
 def measure(name: str, made: Frame, train: Frame, test: Frame, seed: int, jobs: int) -> dict[str, float]:
