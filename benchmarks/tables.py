@@ -154,9 +154,9 @@ def _published(metric: str | None, method: str, name: str) -> float | None:
 
 
 def _found(sets: dict[str, Any], name: str, key: str, measure: str) -> float | None:
-    """The mean over the seeds."""
+    """The mean over the seeds that were finished."""
     cells = sets[name]["models"].get(key, {}).values()
-    values = [cell[measure] for cell in cells if cell.get(measure) is not None]
+    values = [cell[measure] for cell in cells if "failed" not in cell and cell.get(measure) is not None]
     return float(np.mean(values)) if values else None
 
 
@@ -166,7 +166,7 @@ def _why_not(sets: dict[str, Any], name: str, key: str) -> str:
         for cell in sets.get(other, {"models": {}})["models"].get(key, {}).values():
             failed = cell.get("failed", "")
             if failed and (other == name or failed.startswith("not finished")):
-                failed = failed.replace("not finished after", ">").replace("minutes", "min").partition(":")[0]
+                failed = failed.partition(":")[0]
                 return failed if other == name else f"{failed} on {other}"
     return ""
 
@@ -224,7 +224,9 @@ def of_measure(sets: dict[str, Any], title: str, own: str, published: str | None
     names = [name for name in TARGETS if name in sets]
     lines = _lines(
         sets,
-        lambda key, name: _form(_found(sets, name, key, own), form),
+        lambda key, name: (
+            _form(_found(sets, name, key, own), form) or (_why_not(sets, name, key) if own == "cpu_seconds" else "")
+        ),
         lambda method, name: _form(_published(published, method, name), form),
     )
     if own == "use":
