@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.datasets import load_wine
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
@@ -94,19 +95,24 @@ def c2st(real: Frame, made: Frame, seed: int, jobs: int) -> float:
 
 def use(train: Frame, test: Frame, target: str, jobs: int) -> float:
     """AUC, or RMSE of the logarithm if the target is a number."""
-    k = list(train).index(target)
-    X, X_test = _for_xgboost(train.drop(columns=target), test.drop(columns=target))
-    y, y_test = train.iloc[:, k], test.iloc[:, k]
     if target == "pm2.5":
         from xgboost import XGBRegressor
 
+        X, X_test = _for_xgboost(train.drop(columns=target), test.drop(columns=target))
+        y, y_test = train[target], test[target]
         model = XGBRegressor(enable_categorical=True, random_state=0, n_jobs=jobs).fit(X, np.log1p(np.maximum(y, 0)))
         return float(np.sqrt(np.mean((model.predict(X_test) - np.log1p(y_test)) ** 2)))
-    positive = sorted(y_test.unique())[-1]
-    if not (y == positive).any() or (y == positive).all():
+    positive = sorted(test[target].unique())[-1]
+    if not 0 < (train[target] == positive).sum() < len(train):
         return 0.5
-    model = _classifier(jobs).fit(X, (y == positive).astype(int))
-    return float(roc_auc_score(y_test == positive, model.predict_proba(X_test)[:, 1]))
+    return float(roc_auc_score(test[target] == positive, chances(train, test, target, positive, jobs)))
+
+
+def chances(train: Frame, test: Frame, target: str, positive: Any, jobs: int) -> NDArray[np.float64]:
+    """The probability of a level in test rows, by a classifier."""
+    X, X_test = _for_xgboost(train.drop(columns=target), test.drop(columns=target))
+    model = _classifier(jobs).fit(X, (train[target] == positive).astype(int))
+    return np.asarray(model.predict_proba(X_test)[:, 1])
 
 
 def measure(name: str, made: Frame, train: Frame, test: Frame, seed: int, jobs: int) -> dict[str, float]:
@@ -148,9 +154,9 @@ def _published(metric: str | None, method: str, name: str) -> float | None:
 
 
 def _found(sets: dict[str, Any], name: str, key: str, measure: str) -> float | None:
-    """The mean over the seeds."""
+    """The mean over the seeds that were finished."""
     cells = sets[name]["models"].get(key, {}).values()
-    values = [cell[measure] for cell in cells if cell.get(measure) is not None]
+    values = [cell[measure] for cell in cells if "failed" not in cell and cell.get(measure) is not None]
     return float(np.mean(values)) if values else None
 
 
@@ -160,7 +166,7 @@ def _why_not(sets: dict[str, Any], name: str, key: str) -> str:
         for cell in sets.get(other, {"models": {}})["models"].get(key, {}).values():
             failed = cell.get("failed", "")
             if failed and (other == name or failed.startswith("not finished")):
-                failed = failed.replace("not finished after", ">").replace("minutes", "min").partition(":")[0]
+                failed = failed.partition(":")[0]
                 return failed if other == name else f"{failed} on {other}"
     return ""
 
@@ -218,7 +224,9 @@ def of_measure(sets: dict[str, Any], title: str, own: str, published: str | None
     names = [name for name in TARGETS if name in sets]
     lines = _lines(
         sets,
-        lambda key, name: _form(_found(sets, name, key, own), form),
+        lambda key, name: (
+            _form(_found(sets, name, key, own), form) or (_why_not(sets, name, key) if own == "cpu_seconds" else "")
+        ),
         lambda method, name: _form(_published(published, method, name), form),
     )
     if own == "use":

@@ -41,13 +41,14 @@ import pytest
         ("table_anomalies.py", "cell named first"),
         ("table_compression.py", "LBARN, with its model"),
         ("table_imputation.py", "best or level"),
+        ("table_use.py", "5 x samples"),
         ("tables.py", "C2ST, 1 is best"),
     ],
 )
 def test_a_benchmark_runs_on_tiny_data(script: str, says: str, run_benchmark: Callable[..., str]) -> None:
     if script == "dart.py":
         pytest.importorskip("lightgbm", reason="LightGBM is a peer, not a dependency")
-    if script == "tables.py":
+    if script in ("table_use.py", "tables.py"):
         pytest.importorskip("xgboost", reason="XGBoost is a peer, not a dependency")
     assert says in " ".join(run_benchmark(script, "--smoke").split())
 

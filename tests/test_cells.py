@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from lbarn import _core
 from lbarn._engine.bits import PackedBits, pack
+from lbarn._engine.codetree import CodeTree, Layout
 from lbarn._engine.conditional import Boosting, Conditional
+from lbarn._engine.rows import TrainingRows
 
 VARIANTS = {
     "fast": Boosting(),
@@ -167,6 +169,27 @@ def test_taking_rows_takes_their_cells(simd):
     valid, how = taken.bits.take(np.arange(0)), VARIANTS["fast"]
     ours = Conditional.train(taken.bits, valid, table.position, how, cells=given)
     assert arrays(ours)[0].tobytes() == arrays(Conditional.train(taken.bits, valid, table.position, how))[0].tobytes()
+
+
+@pytest.mark.parametrize("how", ["fast", "exact", "some features"])
+def test_columns_with_empty_values_are_learned_from_as_their_bits_are(how, simd):
+    rng = np.random.default_rng(5)
+    nodes = [(0, 1, 9), (1, 2, 9), (2, 8, 9), (2, 5, 8), (2, 3, 5), (3, 4, 5), (5, 6, 8), (6, 7, 8)]
+    ordered = CodeTree.of(9, nodes, ordered=True, fixed={1: 9.0, 2: -9.0}, missing=True)
+    named = CodeTree.of(4, [(0, 1, 4), (1, 3, 4), (1, 2, 3)], one_hot=range(4), missing=True)
+    layout = Layout((ordered, named, ordered, CodeTree.of(2, [(0, 1, 2)])))
+    cells = np.stack([rng.integers(0, tree.n_cells, 900) for tree in layout.columns]).astype(np.uint16)
+    cells[3] = (cells[0] >= 5) | (cells[0] == 0) | (rng.random(900) < 0.1)  # empty goes with what is large
+    rows = TrainingRows(layout.pack(cells.T), cells=cells, common=np.ones(4, np.uint16))
+    position, valid = int(layout.first_bit[3]), rows.bits.take(np.arange(100))
+    ours, theirs = (
+        Conditional.train(rows.bits, valid, position, VARIANTS[how], cells=given)
+        for given in (rows.cell_columns(layout, 3), None)
+    )
+    assert [own.tobytes() for own in arrays(ours)] == [own.tobytes() for own in arrays(theirs)]
+    first = int(ours.trees.splits[0, 1])
+    assert ordered.around[first], "one split says it"
+    assert ordered.ones_low[first] == 5
 
 
 def replace_rows(table: CellTable, index: np.ndarray) -> CellTable:

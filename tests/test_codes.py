@@ -467,6 +467,30 @@ def test_a_tree_is_of_intervals() -> None:
     assert other.table.tolist() == [[0, 0, 0, 1, 0], [1, 0, 0, 0, 1], [1, 0, 1, 0, 0], [1, 1, 0, 0, 0]]
 
 
+def test_an_empty_value_is_on_either_side_of_the_cuts_of_an_ordered_column() -> None:
+    for name in ("bits with holes", "numbers with holes", "real numbers with holes"):
+        tree = code_of(COLUMNS[name], max_cells=16).tree
+        twice = np.flatnonzero(tree.table[0])
+        assert (twice >= tree.n_nodes).all(), "what nodes say of an empty value is that it is none of theirs"
+        cuts = tree.cut[np.isnan(tree.fixed) & (tree.cut > 1)]
+        assert sorted(tree.ones_low[twice]) == sorted(cuts)
+        assert len(cuts)
+        for bit in twice:
+            (usual,) = np.flatnonzero(tree.cut == tree.ones_low[bit])
+            assert (tree.table[1:, bit] == tree.table[1:, usual]).all()
+
+
+def test_of_many_cuts_the_upper_ones_are_there_twice() -> None:
+    tree = code_of(holes(range(4000))).tree
+    twice = np.flatnonzero(tree.around)
+    assert tree.n_nodes > 100
+    assert len(twice) == 31
+    depth = {int(cut): int(level) for cut, level in zip(tree.cut, tree.depth)}
+    level = max(depth[int(cut)] for cut in tree.ones_low[twice])
+    rest = [own for own, odds in zip(tree.cut, tree.fixed) if np.isnan(odds) and own not in {1, *tree.ones_low[twice]}]
+    assert all(depth[int(cut)] >= level for cut in rest)
+
+
 def test_a_law_without_values_seen_is_uniform() -> None:
     law = Law(np.array([0, 4]), np.zeros(0, np.int64), np.zeros(0), np.zeros(1))
     np.testing.assert_allclose(np.exp(law.log_share(np.arange(4), np.zeros(4, int))), 0.25)

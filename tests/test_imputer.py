@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lbarn import LBARN, LBARNImputer
+from lbarn._engine import codetree
 from networks import assert_same_network, quick, quick_ensemble, rows, still_rising
 
 pytestmark = still_rising
@@ -143,6 +144,36 @@ def test_missing_bits_are_filled_with_what_the_others_say() -> None:
     X = np.repeat(np.random.default_rng(0).integers(0, 2, (400, 3)), 3, axis=1)
     filled = LBARNImputer(quick()).fit(holed(X[:300], share=0.1)).transform(holed(X[300:], seed=1))
     assert (filled == X[300:]).mean() > 0.98
+
+
+def hiding(n: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Five noisy views of one number, of which large ones are often empty, and all that there was."""
+    rng = np.random.default_rng(seed)
+    views = rng.normal(size=(n, 1)) + 0.5 * rng.normal(size=(n, 5))
+    ranks = views.argsort(axis=0).argsort(axis=0) / n
+    truth = pd.DataFrame(views.round(2), columns=list("abcde"))
+    return truth.mask(rng.random(views.shape) < 0.7 * ranks), truth
+
+
+def test_values_that_hide_themselves_are_told_by_the_other_gaps_of_the_row() -> None:
+    holes, truth = hiding(600, 0)
+    imputer = LBARNImputer(LBARN(max_iter=200, random_state=0), output="mean", n_particles=500).fit(holes)
+    error = (imputer.transform(holes) - truth).mask(~holes.isna()).stack()
+    by_means = (holes.mean() - truth).mask(~holes.isna()).stack()
+    many = holes.isna().sum(axis=1) >= 4  # rows of which hardly anything but that is known
+    filled = imputer.transform(holes)
+    assert filled[many].mean().mean() > filled[~many].mean().mean() + 0.5
+    assert np.sqrt(np.mean(error**2)) < 0.65 * np.sqrt(np.mean(by_means**2))
+
+
+def test_gaps_are_learned_from_better_if_they_may_go_with_large_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    def score() -> float:
+        fits = (LBARN(max_iter=200, random_state=0).fit(hiding(600, seed)[0]) for seed in range(3))
+        return float(np.mean([model.score(hiding(400, seed + 10)[0]) for seed, model in enumerate(fits)]))
+
+    either = score()
+    monkeypatch.setattr(codetree, "_EITHER_SIDE", 0)  # an empty cell goes with the least values, whatever it means
+    assert either > score() + 0.02
 
 
 @pytest.mark.parametrize(

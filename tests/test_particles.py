@@ -210,15 +210,15 @@ def test_a_network_that_does_not_hang_together_is_refused() -> None:
         with pytest.raises(ValueError, match=r"network|split"):
             bad()
     how, numbers = _core.FollowHow(), np.zeros(1, np.uint64)
-    likelihood = [(1, np.ones((1, 2)))]
+    likelihood = [(1, np.ones((1, 2)), False)]
     cells = np.array([[0, UNKNOWN, 1]], np.uint16)
     assert _core.follow(made, cells, likelihood, how, numbers).shares.shape == (1, 2)
     for own, seen, each in (
         (np.array([[0, 2, 1]], np.uint16), likelihood, numbers),
         (np.array([[UNKNOWN, 0, 1]], np.uint16), likelihood, numbers),
         (np.zeros((1, 4), np.uint16), likelihood, numbers),
-        (cells, [(1, np.ones((1, 3)))], numbers),
-        (cells, [(1, np.ones((1, 2))), (0, np.ones((1, 2)))], numbers),
+        (cells, [(1, np.ones((1, 3)), False)], numbers),
+        (cells, [(1, np.ones((1, 2)), False), (0, np.ones((1, 2)), False)], numbers),
         (cells, likelihood, np.zeros(2, np.uint64)),
     ):
         with pytest.raises(ValueError, match=r"evidence|numbers"):

@@ -197,6 +197,15 @@ class Enumerated:
         self.there = self.exact.notna()
         self.p = np.exp(model.score_samples(self.exact)) * stands_for[drawn]
         self.table = self.exact.assign(bit=self.exact["bit"].clip(0, 1))  # numbers beyond are in these cells
+        p = pd.Series(np.exp(model.score_samples(table)) * stands_for)
+        self.odds = {}  # by column with gaps: that it is empty against that it is not, given those before it
+        names = [frame.columns[j] for j in model.order_]
+        for k, name in enumerate(names):
+            if book.codes[list(frame.columns).index(name)].missing:
+                before = texts(table[names[:k]]).agg("|".join, axis=1) if k else pd.Series("", table.index)
+                gone = table[name].isna().to_numpy()
+                empty, there = (p.where(own, 0.0).groupby(before.to_numpy()).sum() for own in (gone, ~gone))
+                self.odds[name] = (empty / there)[before[drawn]].to_numpy()
 
     def given(self, row: pd.Series, *, gaps_are_values: bool = False) -> Any:
         """P of every row together with what is there in ``row``; what is not is there in some way."""
@@ -207,6 +216,13 @@ class Enumerated:
             else:
                 match &= (self.exact[name] == value).to_numpy()
         return np.where(match, self.p, 0.0)
+
+    def filled(self, row: pd.Series) -> Any:
+        """The same where the gaps were seen to be gaps: each with the probability that it is one, and what would be there."""
+        joint = self.given(row)
+        for name in self.odds:
+            joint = joint * (self.odds[name] if pd.isna(row[name]) else 1.0)
+        return joint
 
 
 @pytest.fixture(scope="module", params=[("value", None), ("value", [2, 0, 3, 1]), ("unknown", [1, 3, 0, 2])], ids=str)
@@ -238,7 +254,7 @@ def test_imputed_probabilities_agree_with_enumeration(fitted: Any) -> None:
         levels = model.conditional(X[:1], name).levels
         for i, (_, row) in enumerate(X.iterrows()):
             if pd.isna(row[name]):
-                joint = truth.given(row)
+                joint = truth.filled(row)
                 own = [joint[(truth.table[name] == level).to_numpy()].sum() / joint.sum() for level in levels]
                 np.testing.assert_allclose(p[i], own, atol=1e-6)
 
@@ -261,7 +277,7 @@ def test_draws_fill_gaps_with_the_frequencies_of_enumeration(fitted: Any) -> Non
     row[["color", "bit"]] = [None, np.nan]
     drawn = model.impute(pd.concat([row] * 3000, ignore_index=True), random_state=0)
     assert (drawn["size"] == row["size"][0]).all()
-    joint = truth.given(row.iloc[0])
+    joint = truth.filled(row.iloc[0])
     keys = truth.table["color"].astype(str) + truth.table["bit"].astype(int).astype(str)
     expected = pd.Series(joint / joint.sum()).groupby(keys).sum()
     counts = (drawn["color"].astype(str) + drawn["bit"].astype(int).astype(str)).value_counts()

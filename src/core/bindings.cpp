@@ -5,6 +5,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <chrono>
 #include <optional>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "bits.hpp"
@@ -686,25 +688,25 @@ struct BoundNetwork {
 // Rows given evidence.
 struct BoundEvidence {
   Array2<uint16_t> cells;
-  std::vector<std::pair<size_t, Array2<double>>> likelihood;
+  std::vector<std::tuple<size_t, Array2<double>, bool>> likelihood;
   EvidenceView view;
 
   BoundEvidence(const BoundNetwork& network, Array2<uint16_t> cells_,
-                std::vector<std::pair<size_t, Array2<double>>> likelihood_)
+                std::vector<std::tuple<size_t, Array2<double>, bool>> likelihood_)
       : cells(std::move(cells_)), likelihood(std::move(likelihood_)) {
     view.rows = cells.shape(0);
     view.n_columns = cells.shape(1);
     view.cells = cells.data();
     require(view.n_columns <= network.view.columns.size(), "evidence: there are more columns than the network has");
     std::vector<uint8_t> told(view.n_columns);
-    for (const auto& [column, own] : likelihood) {
+    for (const auto& [column, own, empty] : likelihood) {
       require(column < view.n_columns && (view.unknown.empty() || view.unknown.back().column < column),
               "evidence: columns must be there, and ascend");
       const size_t n_cells = network.view.columns[column].n_cells;
       require(own.shape(1) == n_cells && (own.shape(0) == 1 || own.shape(0) == view.rows),
               "evidence: a likelihood per cell is needed, for every row or for all");
       told[column] = 1;
-      view.unknown.push_back({column, own.data(), own.shape(0) != 1, view.n_cells});
+      view.unknown.push_back({column, own.data(), own.shape(0) != 1, view.n_cells, empty});
       view.n_cells += n_cells;
     }
     for (size_t i = 0; i < view.rows * view.n_columns; ++i) {
@@ -733,7 +735,7 @@ struct BoundFollowed {
 };
 
 BoundFollowed followed(const BoundNetwork& network, const Array2<uint16_t>& cells,
-                       const std::vector<std::pair<size_t, Array2<double>>>& likelihood, FollowHow how,
+                       const std::vector<std::tuple<size_t, Array2<double>, bool>>& likelihood, FollowHow how,
                        const Array1<uint64_t>& numbers) {
   const BoundEvidence evidence(network, cells, likelihood);
   const size_t n = evidence.view.rows, n_columns = evidence.view.n_columns, n_cells = evidence.view.n_cells;

@@ -152,7 +152,7 @@ class Row {
     }
     for (size_t b = 0; b < column.n_bits; ++b) {
       const auto own = static_cast<int32_t>(cell);
-      cloud_.set_all(column.first_bit + b, own >= column.ones_low[b] && own < column.ones_high[b]);
+      cloud_.set_all(column.first_bit + b, column.is_one(b, own));
     }
   }
 
@@ -168,8 +168,7 @@ class Row {
     const std::vector<uint16_t>& cell = scratch.cell;
     scratch.ones.resize(cell.size());
     for (size_t b = 0; b < column.n_bits; ++b) {
-      const int32_t low = column.ones_low[b], high = column.ones_high[b];
-      for (size_t i = 0; i < cell.size(); ++i) scratch.ones[i] = uint8_t{cell[i] >= low} & uint8_t{cell[i] < high};
+      for (size_t i = 0; i < cell.size(); ++i) scratch.ones[i] = column.is_one(b, cell[i]);
       cloud_.set(column.first_bit + b, scratch.ones);
     }
     marks_.push_back({k, cloud_.generations().size(), cell});
@@ -204,6 +203,9 @@ class Row {
       scratch.falls.resize(n);
       for (size_t i = 0; i < n; ++i) scratch.falls[i] = at[i] >= 0;
       ask(shop, scratch);
+      if (unknown.empty)  // what leads to a value weighs as what was seen
+        for (size_t i = 0; i < n; ++i)
+          if (at[i] == 0) scratch.log_odds[i] = -scratch.log_odds[i];
       for (size_t side = 0; side < 2; ++side) {
         scratch.seen[side].resize(n);
         for (size_t i = 0; i < n; ++i) {

@@ -18,6 +18,12 @@ struct ColumnTree {
   const int32_t* cut;
   const int32_t* children;  // two for every node: a node, or ~cell
   const int32_t *ones_low, *ones_high;
+
+  // Whether bit b is 1 in a cell: in an interval of cells, or from one on and before another.
+  bool is_one(size_t b, int32_t cell) const {
+    const bool above = cell >= ones_low[b], below = cell < ones_high[b];
+    return ones_low[b] > ones_high[b] ? above || below : above && below;
+  }
 };
 
 struct NetworkView {
@@ -33,6 +39,7 @@ struct EvidenceView {
     const double* likelihood;  // of the cells, for every row or for all
     bool by_row;
     size_t first;  // of its cells among those of all these columns
+    bool empty;    // seen to be cell 0, which is no value: that counts, and the value is asked for all the same
   };
   size_t rows, n_columns;
   const uint16_t* cells;

@@ -18,6 +18,7 @@ Cells = NDArray[Any]  # rows x columns: the number of the cell that every value 
 UNKNOWN = 65_535  # stands for the cell of a value that is not known
 
 _CHUNK_ROWS = 4096  # rows packed at a time
+_EITHER_SIDE = 31  # thresholds of a column with which an empty value may also go; finer ones hardly ever have it there
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +27,8 @@ class CodeTree:
 
     Node ``k`` is reached by the cells ``low[k] .. high[k] - 1``; its bit is 0 for those before ``cut[k]`` and 1 for the
     others. Parents come before their children. For whoever predicts later columns from this one, every bit means more: bit ``b``
-    is 1 for all cells in ``ones_low[b] .. ones_high[b] - 1`` and 0 for all others, reached or not. The first bits are those of
+    is 1 for all cells in ``ones_low[b] .. ones_high[b] - 1`` and 0 for all others, reached or not; if ``ones_low[b]`` is the
+    greater one, for all cells from there on and for those before ``ones_high[b]``. The first bits are those of
     the nodes; bits after them only predict. ``fixed`` has the log-odds of nodes that are not learned, NaN for those that are: their
     unlikely side leads to what no training row had, and what is drawn takes the other one. If ``missing``, cell 0 is that
     of an empty value.
@@ -67,7 +69,13 @@ class CodeTree:
     def table(self) -> NDArray[np.uint8]:
         """(cells, bits): the bits of every cell."""
         cell = np.arange(self.n_cells)[:, None]
-        return ((cell >= self.ones_low) & (cell < self.ones_high)).astype(np.uint8)
+        above, below = cell >= self.ones_low, cell < self.ones_high
+        return np.where(self.around, above | below, above & below).astype(np.uint8)
+
+    @property
+    def around(self) -> NDArray[np.bool_]:
+        """Which bits are 1 from a cell on, and for an empty value too; they are the last ones."""
+        return self.ones_low > self.ones_high
 
     @cached_property
     def depth(self) -> NDArray[np.int32]:
@@ -148,7 +156,8 @@ class CodeTree:
         """Of nodes (low, cut, high), parents first.
 
         The bits of an ordered column say whether a value is at least the cut; those of another, whether it is below the node's
-        ones. ``one_hot`` are cells that get a bit of their own unless they have one.
+        ones. ``one_hot`` are cells that get a bit of their own unless they have one. An empty value has no place in an order, so
+        the upper cuts of an ordered column are there twice: the second time, it is with the values above.
         """
         low, cut, high = (np.array(part, np.int32) for part in (zip(*nodes) if nodes else ((), (), ())))
         ones_high = np.full(len(nodes), n_cells, np.int32) if ordered else high
@@ -157,7 +166,22 @@ class CodeTree:
         values = np.full(len(nodes), np.nan)
         for node, log_odds in (fixed or {}).items():
             values[node] = log_odds
-        return cls(n_cells, low, cut, high, np.append(cut, extra), np.append(ones_high, extra + 1), values, missing)
+        twice = _upper_cuts([own for own, odds in zip(nodes, values) if np.isnan(odds)]) if ordered and missing else []
+        ones = np.concatenate([cut, extra, twice]).astype(np.int32)
+        ends = np.concatenate([ones_high, extra + 1, np.ones(len(twice))]).astype(np.int32)
+        return cls(n_cells, low, cut, high, ones, ends, values, missing)
+
+
+def _upper_cuts(nodes: Sequence[tuple[int, int, int]]) -> list[int]:
+    """Of the learned nodes of a column with empty values, level by level; whether a value is there is none of them."""
+    level: dict[tuple[int, int], int] = {}
+    found = []
+    for low, cut, high in nodes:
+        own = level.get((low, high), 0)
+        level[low, cut] = level[cut, high] = own + 1
+        if cut > 1:
+            found.append((own, cut))
+    return sorted(cut for _, cut in sorted(found)[:_EITHER_SIDE])
 
 
 BINARY = CodeTree.of(2, [(0, 1, 2)])

@@ -107,20 +107,31 @@ class TrainingRows:
         """The columns before one that have many bits, each bit an interval of cells: to learn from them is fast."""
         if self.cells is None or self.common is None:
             return None
-        wide = [k for k in range(column) if layout.columns[k].n_bits > 1]
-        if not wide:
+        cells, first, low, high = [], [], [], []
+        for k in range(column):
+            tree = layout.columns[k]
+            if tree.n_bits < 2:
+                continue
+            own = np.where(self.cells[k] == UNKNOWN, self.common[k], self.cells[k]).astype(np.uint16)
+            n_around = int(tree.around.sum())
+            n_usual = tree.n_bits - n_around
+            cells.append(own)
+            first.append(layout.first_bit[k])
+            low.append(tree.ones_low[:n_usual])
+            high.append(tree.ones_high[:n_usual])
+            if n_around:  # once more, with the empty value behind all others: there its bits are intervals
+                cells.append(np.where(own == 0, tree.n_cells, own).astype(np.uint16))
+                first.append(layout.first_bit[k] + n_usual)
+                low.append(tree.ones_low[n_usual:])
+                high.append(np.full(n_around, tree.n_cells + 1))
+        if not cells:
             return None
-        trees = [layout.columns[k] for k in wide]
-        cells = self.cells[wide]
-        unknown = cells == UNKNOWN
-        if unknown.any():
-            cells = np.where(unknown, self.common[wide][:, None], cells)
         return _core.CellColumns(
-            np.ascontiguousarray(cells),
-            layout.first_bit[wide].astype(np.uint32),
-            np.cumsum([0, *(tree.n_bits for tree in trees)]).astype(np.uint32),
-            np.concatenate([tree.ones_low for tree in trees]).astype(np.uint16),
-            np.concatenate([tree.ones_high for tree in trees]).astype(np.uint16),
+            np.stack(cells),
+            np.array(first, np.uint32),
+            np.cumsum([0, *map(len, low)]).astype(np.uint32),
+            np.concatenate(low).astype(np.uint16),
+            np.concatenate(high).astype(np.uint16),
         )
 
     def share_at_node(self, layout: Layout, column: int, node: int, closers: NDArray[np.uint16] = _NOWHERE) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import wraps
 from numbers import Integral, Real
 from typing import Any, Literal, TypeVar
@@ -289,7 +290,7 @@ class Density(RowModel):
 
         Exact by enumeration if there are at most 4,096 completions (12 bits), and draws are exact if the observed values are a
         prefix of the order; otherwise by sequential Monte Carlo. A column whose empty cells are values of their own is filled
-        as it would be if the value were there.
+        as it would be if the value were there; that it is empty tells something of the other values of the row.
 
         Parameters
         ----------
@@ -499,7 +500,7 @@ class Density(RowModel):
         answers = [
             answer
             for _, answer in self.distribution.condition(
-                evidence.given(present=True).chunks(_ROWS),
+                replace(evidence.given(present=True), empty=True).chunks(_ROWS),
                 random,
                 n_draws=n_draws,
                 effort=effort,

@@ -26,12 +26,14 @@ class Evidence:
     """What was seen of rows, in network order: ``cells`` (n, D), ``UNKNOWN`` where it is not one cell for certain.
 
     For columns with unknown cells, ``likelihood`` tells how likely what was seen is for each of the column's cells: (n, cells), or
-    (cells,) if it is the same for all rows.
+    (cells,) if it is the same for all rows. Unknown cells of the columns ``empty`` were seen to be empty: they weigh with the probability
+    of that, and then are what a value would be if it were there.
     """
 
     layout: Layout
     cells: NDArray[np.uint16]
     likelihood: Mapping[int, Floats]
+    empty: frozenset[int] = frozenset()
 
     @classmethod
     def of(
@@ -42,8 +44,12 @@ class Evidence:
         likelihood: Mapping[int, Floats] | None = None,
         *,
         present: bool = True,
+        empty: bool = False,
     ) -> Evidence:
-        """Of rows of cells; an unknown one may be all that can be drawn, the missing value only if not ``present``."""
+        """Of rows of cells; an unknown one may be all that can be drawn, the missing value only if not ``present``.
+
+        If they are ``empty``, those of columns that have missing values were seen to be such.
+        """
         seen = cells.astype(np.uint16)
         if unknown is not None:
             seen = np.where(unknown, np.uint16(UNKNOWN), seen)
@@ -52,7 +58,8 @@ class Evidence:
             if k not in found:
                 tree = layout.columns[k]
                 found[k] = (tree.present if present else tree.drawn).astype(np.float64)
-        return cls(layout, seen, found)
+        asked = found.keys() - (likelihood or {}).keys() if empty else ()
+        return cls(layout, seen, found, frozenset(k for k in asked if layout.columns[k].missing))
 
     @property
     def unknown(self) -> NDArray[np.bool_]:
@@ -85,9 +92,8 @@ class Evidence:
 
     def upto(self, n_columns: int) -> Evidence:
         layout = Layout(self.layout.columns[:n_columns])
-        return Evidence(
-            layout, self.cells[:, :n_columns], {k: own for k, own in self.likelihood.items() if k < n_columns}
-        )
+        likelihood = {k: own for k, own in self.likelihood.items() if k < n_columns}
+        return Evidence(layout, self.cells[:, :n_columns], likelihood, self.empty & set(likelihood))
 
     def given(self, cause: Cause) -> Evidence:
         """One row of evidence, with cells outside the cause impossible."""

@@ -52,13 +52,15 @@ class Given:
     """What is known of rows: their cells, where they are unknown, and how likely what was seen makes the cells of some columns.
 
     ``cells`` are (n, columns) as the columns were given. ``likelihood`` is by column, (n, cells) or (cells,), and counts where the
-    cell is unknown; an unknown cell without any may be all that can be drawn, or all but the missing value if ``present``.
+    cell is unknown; an unknown cell without any may be all that can be drawn, or all but the missing value if ``present``. If
+    unknown cells are ``empty``, those of columns with missing values were seen to be such, which tells something of the others.
     """
 
     cells: Cells
     unknown: NDArray[np.bool_] | None
     likelihood: Mapping[int, Floats] = field(default_factory=dict)
     present: bool = True
+    empty: bool = False
 
     @classmethod
     def flipped(cls, cells: Cells, unknown: NDArray[np.bool_] | None, flip: float) -> Given:
@@ -380,6 +382,7 @@ class Network:
                 None if given.unknown is None else given.unknown[:, self.order],
                 {int(self.position[j]): own for j, own in given.likelihood.items()},
                 present=given.present,
+                empty=given.empty,
             )
             answer = condition(
                 self.nodes, evidence, n_draws=n_draws, effort=effort, seed=seed, first_row=start, n_jobs=n_jobs

@@ -48,7 +48,10 @@ def follow(
     how.limit, how.islands = (-(-limit // 2), True) if islands else (limit, False)
     how.seed, how.n_draws, how.keep = seed, n_draws, keep
     how.unexpected_particles, how.unexpected = _UNEXPECTED_PARTICLES, _UNEXPECTED
-    likelihood = [(k, np.ascontiguousarray(np.atleast_2d(own))) for k, own in sorted(evidence.likelihood.items())]
+    likelihood = [
+        (k, np.ascontiguousarray(np.atleast_2d(own)), k in evidence.empty)
+        for k, own in sorted(evidence.likelihood.items())
+    ]
     return _core.follow(network.core, np.ascontiguousarray(evidence.cells), likelihood, how, numbers)
 
 

@@ -132,6 +132,9 @@ class ColumnCode(ABC):
         low, high = int(self.tree.ones_low[bit]), int(self.tree.ones_high[bit])
         if self.missing and low == 1 and high == self.n_cells:
             return "is there", "is empty"
+        if low > high:
+            one, zero = self._told_cells(low, self.n_cells)
+            return f"{one} or is empty", zero
         return self._told_cells(low, high)
 
     @abstractmethod
@@ -198,6 +201,7 @@ class ColumnCode(ABC):
             "written": self.plain.written,
             "pointed": self.plain.pointed,
             "missing": self.missing,
+            **({"empty_on_either_side": True} if self.missing and self.kind != "categorical" else {}),
             "share_missing": self.share_missing,
         }
 

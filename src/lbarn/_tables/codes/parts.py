@@ -47,6 +47,8 @@ def common_fields(head: Mapping[str, Any], tensors: Tensors) -> dict[str, Any]:
     )
     if not _SORTS[plain.sort](kind) or (plain.written and plain.sort == "boolean"):
         raise ValueError(f"a {plain.sort} is not of type {kind}")
+    if head["missing"] and head["code"] != "CategoricalCode" and not head.get("empty_on_either_side"):
+        raise ValueError("its empty cells have the bits of a version before 0.2.0; fit the model again")
     share, mass = float(head["share_missing"]), tensors["mass"]
     if not 0 <= share <= 1 or mass.dtype != np.float64 or mass.ndim != 1 or not np.isfinite(mass.sum()):
         raise ValueError("the numbers of rows in cells make no sense")
