@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lbarn._engine.codetree import Cells, Layout
 from lbarn._engine.conditional import Conditional
+from lbarn._engine.sharedtrees import SharedTrees
 from lbarn._engine.trees import AS_THEY_ARE, KNEES, MOST_STRETCH, NO_STRETCH
 from lbarn._models.density import Density, all_or_nothing
 from lbarn._models.estimators import DerivedParameters, parameters_from_json, parameters_to_json
@@ -161,16 +162,22 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
         rows: GivenRows,
         *,
         targets: Sequence[int] | None = None,
+        shared: SharedTrees | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         stacklevel: int = 2,
     ) -> LBARN:
-        """Learn from rows that have been coded. If there are ``targets``, these columns alone are trained, given all others."""
+        """Learn from rows that have been coded. If there are ``targets``, these columns alone are trained, given all others.
+
+        ``shared`` are the trees that all columns begin with, if they are known from an earlier fit to the same rows.
+        """
         if isinstance(self.n_iter_no_change, int) and self.selection != "individual":
             raise ValueError(f"n_iter_no_change works with selection='individual' only, not {self.selection!r}")
         before = self.run_ if self.warm_start and hasattr(self, "run_") else None
         total = None if is_auto(self) and before is None else rows.n_columns if targets is None else len(targets)
         with fit_progress(self, total, self.verbose) as progress:
-            run = train_run(self, rows, targets=targets, before=before, checkpoint=checkpoint, progress=progress)
+            run = train_run(
+                self, rows, targets=targets, before=before, shared=shared, checkpoint=checkpoint, progress=progress
+            )
         if run.boosting.n_iter_no_change is None and run.is_rising:
             warnings.warn(
                 f"validation log-likelihood is still rising at max_iter={self.max_iter}; raise max_iter (warm_start=True "

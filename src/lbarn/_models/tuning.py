@@ -32,7 +32,7 @@ from lbarn._training.averaging import averaged
 from lbarn._training.counts import kinds_of_ones
 from lbarn._training.curves import curves, is_rising, padded, with_peers
 from lbarn._training.data import GivenRows
-from lbarn._training.run import settle, train_network
+from lbarn._training.run import settle, shared_trees, train_network
 from lbarn.parameters import takes
 
 if TYPE_CHECKING:
@@ -161,17 +161,17 @@ def tune(
     if model.counts is not False:
         data = replace(data, counted=kinds_of_ones(data, rows.shared_levels()))
     data = data.in_order(np.arange(rows.n_columns)).merged(model.merge_rows)
-    settling = monotonic()
-    how, data = settle(model, data, np.arange(rows.n_columns), range(rows.n_columns))
-    fixed = (
-        monotonic() - settling if data.shared is not None else 0.0
-    )  # seconds of every network: trees that all columns share
+    places, learning = range(rows.n_columns), monotonic()
+    data = replace(data, shared=shared_trees(model, data, np.arange(rows.n_columns), places))
+    fixed = monotonic() - learning  # seconds that every other network takes, whatever its rounds
+    how, data = settle(model, data, places)
+    fixed = fixed if data.shared is not None else 0.0
     model.set_params(max_leaf_nodes=how.max_leaf_nodes, counts=bool(data.counted), neighbours=data.shared is not None)
 
     def fitted(model: LBARN) -> tuple[LBARN, float]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the time says how many rounds there are
-            model.fit_rows(rows)
+            model.fit_rows(rows, shared=data.shared)
         judged = cross_validated(model.run_.conditionals, data.layout, data.valid, model.n_jobs)
         return model, judged
 
@@ -179,7 +179,7 @@ def tune(
     with _shown(verbose) as show:
         trials = _Trials(how, data, start + _SHARE_OF_TRIALS * 60 * minutes, model.n_jobs, show)
         trials.begin()
-        seconds = fixed + _DEFAULT_ROUNDS * _seconds_per_round(trials.best, rows.n_columns)
+        seconds = _DEFAULT_ROUNDS * _seconds_per_round(trials.best, rows.n_columns)
         if ensemble is None and seconds < _SHARE_OF_DEFAULTS * (end - monotonic()):
             default = fitted(LBARN(**model.get_params() | {"verbose": 0}))  # the table is shown now
         try:
@@ -200,7 +200,7 @@ def tune(
             mixed.set_params(**settings[0]).fit_rows(rows, deadline=end)
         mixed.trials_ = trials.done
         return mixed
-    model.set_params(**_network(best, left - fixed, rows.n_columns, MOST_ROUNDS))
+    model.set_params(**_network(best, left, rows.n_columns, MOST_ROUNDS))
     model, judged = fitted(model)
     if default is not None and default[1] >= judged:
         model = default[0].set_params(verbose=verbose)

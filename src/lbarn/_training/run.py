@@ -34,7 +34,17 @@ from lbarn._training.trial import settled, some_rows
 from lbarn.errors import CheckpointError
 from lbarn.parameters import LearnerParameters, NetworkParameters
 
-__all__ = ["TrainingRun", "as_lists", "boosting", "identity", "is_auto", "settle", "train_network", "train_run"]
+__all__ = [
+    "TrainingRun",
+    "as_lists",
+    "boosting",
+    "identity",
+    "is_auto",
+    "settle",
+    "shared_trees",
+    "train_network",
+    "train_run",
+]
 
 Progress = Callable[[], None]
 
@@ -216,12 +226,14 @@ def train_run(
     *,
     targets: Sequence[int] | None = None,
     before: TrainingRun | None = None,
+    shared: SharedTrees | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Progress = lambda: None,
 ) -> TrainingRun:
     """Train a network on ``rows``, or continue the run ``before``, which had the same rows.
 
-    If there are ``targets``, these columns come last and are all that is trained; every other one is on its own.
+    If there are ``targets``, these columns come last and are all that is trained; every other one is on its own. ``shared`` are those of
+    :func:`shared_trees`, if they are known.
     """
     own = identity(parameters, rows.fingerprint())
     if targets is not None:
@@ -250,7 +262,8 @@ def train_run(
     data = data.in_order(order).merged(parameters.merge_rows)
     places = range(0 if targets is None else D - len(targets), D)
     if before is None:
-        how, data = settle(parameters, data, order, places)
+        shared = shared or shared_trees(parameters, data, order, places)
+        how, data = settle(parameters, replace(data, shared=shared), places)
     else:
         how = boosting(parameters, max_iter=parameters.max_iter + before.n_shared, **before.found)
     run = _trained(parameters, how, data, order, places, before, store, progress)
@@ -263,15 +276,9 @@ def train_run(
     return replace(run, identity=own)
 
 
-def settle(
-    parameters: NetworkParameters, data: TrainingData, order: NDArray[np.intp], places: range
-) -> tuple[Boosting, TrainingData]:
+def settle(parameters: NetworkParameters, data: TrainingData, places: range) -> tuple[Boosting, TrainingData]:
     """How to learn, and from what, as a few of the columns say."""
-    resolved: dict[str, Any] = {}
-    if isinstance(parameters.max_leaf_nodes, str):
-        resolved["max_leaf_nodes"] = 16
-    if isinstance(parameters.learning_rate, str):
-        resolved["learning_rate"] = 0.1
+    resolved = _resolved(parameters)
 
     def train(tried: Sequence[int], how: Boosting, data: TrainingData) -> Columns:
         return train_network(tried, how, data, n_jobs=parameters.n_jobs)
@@ -284,10 +291,6 @@ def settle(
         return np.array([part.sum() for part in np.split(values, np.cumsum(sizes)[:-1])])
 
     how = boosting(parameters, **resolved)
-    if parameters.image_shape is not None:
-        size = image_size(parameters.image_shape, data.layout.n_columns)
-        if len(places) == data.layout.n_columns:
-            data = replace(data, shared=_shared(parameters, how, data, order, size))
     found = settled(
         how,
         data,
@@ -301,12 +304,26 @@ def settle(
     return replace(found.how, max_iter=found.how.max_iter + found.data.n_shared), found.data
 
 
-def _shared(
-    parameters: NetworkParameters, how: Boosting, data: TrainingData, order: NDArray[np.intp], size: tuple[int, int]
+def _resolved(parameters: LearnerParameters) -> dict[str, Any]:
+    """What stands for parameters that are still to be found."""
+    resolved: dict[str, Any] = {}
+    if isinstance(parameters.max_leaf_nodes, str):
+        resolved["max_leaf_nodes"] = 16
+    if isinstance(parameters.learning_rate, str):
+        resolved["learning_rate"] = 0.1
+    return resolved
+
+
+def shared_trees(
+    parameters: NetworkParameters, data: TrainingData, order: NDArray[np.intp], places: range
 ) -> SharedTrees | None:
     """Trees that all pixels of images begin with, if that is wanted and possible."""
-    if parameters.neighbours is False:
+    if parameters.image_shape is None:
         return None
+    size = image_size(parameters.image_shape, data.layout.n_columns)
+    if parameters.neighbours is False or len(places) < data.layout.n_columns:
+        return None
+    how = boosting(parameters, **_resolved(parameters))
     features = neighbourhoods(order, size) if data.layout.is_binary and how.init == "half" else None
     if features is None and parameters.neighbours is True:
         raise ValueError(
