@@ -149,6 +149,14 @@ def test_every_image_is_learned_from_and_what_is_beyond_the_last_is_not(n: int) 
         np.testing.assert_array_equal(found.trees.splits[:5], twice.trees.splits[:5])
 
 
+def test_of_large_images_a_few_rows_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_MOST_ROWS", "_MOST_VALID"):
+        monkeypatch.setattr(f"lbarn._training.neighbours.{name}", 1)
+    features = neighbourhoods(np.arange(20), SHAPE)
+    assert features is not None
+    assert len(learn_together(in_words(640, np.arange(20)), features, Boosting(max_iter=5), 1)) > 0
+
+
 # ---------------------------------------------------------------------- networks
 
 

@@ -91,7 +91,7 @@ def _gathered(
     n_pixels, n_words = len(features), -(-rows.n_rows // _WORD)
     if rows.n_rows >= _MANY:
         n_words = rows.n_rows // _WORD
-    n_taken = min(n_words, most // (_WORD * n_pixels))
+    n_taken = min(n_words, max(1, most // (_WORD * n_pixels)))
     n_rows = n_pixels * n_taken * _WORD
     constant = np.zeros((2, rows.bits.columns.shape[1]), np.uint64)
     constant[ONE] = ~constant[ONE]
