@@ -194,6 +194,8 @@ OTHER: dict[str, Any] = {
     "missing": "unknown",
     "groups": [[0, 1]],
     "counts": False,
+    "image_shape": (2, 4),
+    "neighbours": False,
     "random_state": 4,
 }
 

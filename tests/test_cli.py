@@ -222,6 +222,8 @@ def test_fit_takes_every_parameter(folder: Folder) -> None:
         binarize=0.6,
         groups=[0, 1],
         counts=True,
+        image_shape=[2, 5],
+        neighbours=False,
         random_state=3,
     ).fit(X)
     how = [
@@ -269,6 +271,10 @@ def test_fit_takes_every_parameter(folder: Folder) -> None:
         "0,1",
         "--counts",
         "yes",
+        "--image-shape",
+        "2,5",
+        "--neighbours",
+        "no",
         "--binarize",
         0.6,
         "--random-state",

@@ -49,6 +49,8 @@ def test_clone_keeps_every_parameter_and_nothing_learned() -> None:
         "l1_regularization": 0.5,
         "groups": [[0, 1]],
         "counts": True,
+        "image_shape": (1, 5),
+        "neighbours": False,
         "cap": True,
         "sharpen": False,
         "merge_rows": False,
