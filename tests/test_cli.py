@@ -915,6 +915,7 @@ def test_wrong_options_are_one_line_too(folder: Folder) -> None:
         ("--order", "1,x", "'x' is not a whole number"),
         ("--order", "backwards", "'backwards' is not one of given, random"),
         ("--init", "full", "'full' is not one of"),
+        ("--image-shape", "small", "'small' is not numbers separated by commas"),
     ):
         line = refused("fit", absent, "-o", out, option, value)
         assert f"Invalid value for '{option}': " in line

@@ -56,7 +56,8 @@ def _parser(allowed: tuple[Any, ...]) -> Callable[[Any], Any]:
             return [_number(part, Range(int, 0)) for part in text.split(",")]
         if not ranges:
             words = [*names, *(_WORDS if "boolean" in allowed else [])]
-            raise typer.BadParameter(f"{text!r} is not one of {', '.join(words)}")
+            wanted = f"one of {', '.join(words)}" if words else "numbers separated by commas"
+            raise typer.BadParameter(f"{text!r} is not {wanted}")
         return _number(text, ranges[0])
 
     return parse
