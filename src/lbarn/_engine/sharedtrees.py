@@ -55,7 +55,7 @@ class SharedTrees:
             number[there, k + 1] = np.where(real, count[there], np.where(known == ONE, old, -1))
             number[there[known == ONE], split[known == ONE]] = -1
         offsets = np.concatenate([[0], np.cumsum(count)])
-        values = np.zeros(len(own.splits) + n_trees, np.int32)[: offsets[-1] + n_trees]
+        values = np.zeros(offsets[-1] + n_trees, np.int32)
         all_trees = np.repeat(trees, size + 1)
         leaves = np.arange(len(own.values)) - np.repeat(own.offsets[:-1] + trees, size + 1)
         new = number[all_trees, leaves]

@@ -262,7 +262,8 @@ def train_run(
     data = data.in_order(order).merged(parameters.merge_rows)
     places = range(0 if targets is None else D - len(targets), D)
     if before is None:
-        shared = shared or shared_trees(parameters, data, order, places)
+        if shared is None:
+            shared = shared_trees(parameters, data, order, places)
         how, data = settle(parameters, replace(data, shared=shared), places)
     else:
         how = boosting(parameters, max_iter=parameters.max_iter + before.n_shared, **before.found)
