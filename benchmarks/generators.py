@@ -38,6 +38,10 @@ def _tuned(train: Frame, seed: int, jobs: int) -> tuple[Frame, Any]:
     return model.sample(len(train), random_state=seed), model
 
 
+def _the_same(train: Frame, seed: int, jobs: int) -> tuple[Frame, Any]:
+    return train, None
+
+
 def _independent(train: Frame, seed: int, jobs: int) -> tuple[Frame, Any]:
     rng = np.random.default_rng(seed)
     return train.apply(lambda column: column.to_numpy()[rng.permutation(len(column))]), None
@@ -105,6 +109,7 @@ GENERATORS: dict[str, Generator] = {
     "LBARN": _lbarn(lbarn.LBARN),
     "LBARN, tuned": _tuned,
     "LBARNEnsemble": _lbarn(lbarn.LBARNEnsemble),
+    "training rows": _the_same,
     "independent": _independent,
     "Gaussian copula": _sdv("GaussianCopulaSynthesizer"),
     "ARF": _arf,

@@ -7,7 +7,9 @@ folder LBARN_DATA, or else from ../shared/data beside the project. As many rows 
 
     C2ST     an XGBoost classifier tries to tell samples from training rows, three folds: 1 - 2 max(AUC - 1/2, 0)
     shape    how alike single columns of samples and training rows are, trend: pairs of columns (SDMetrics' definitions)
-    use      XGBoost trained on the samples, tested on real test rows: AUC, or for Beijing RMSE of log(1 + pm2.5); and trained on real rows
+    use      XGBoost trained on the samples, tested on real test rows: AUC, or for Beijing RMSE of log(1 + pm2.5)
+    mle      the same as others publish it: settings (trees, depth, weight of a leaf, least gain) chosen on a ninth of the samples, categories one-hot,
+             for Beijing RMSE of log(max(pm2.5, 1))
     nearer   share of samples nearer to training rows than to as many held-out rows: 0.5 is ideal; copies: exact ones
     nats     mean log-likelihood of the test rows: mass on the grids that ``columns_`` tells
 
@@ -23,15 +25,17 @@ import json
 import resource
 import sys
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_wine
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
+from sklearn.preprocessing import OneHotEncoder
 
 import lbarn
 from cells import Stopwatch, in_a_process
@@ -49,6 +53,7 @@ TARGETS = {**SETS, "wine": "target"}
 PUBLISHED = ("TabSyn", "TabDiff", "TabPC", "TabDDPM", "GReaT", "CTGAN", "TVAE")
 PUBLISHED_FILE = DATA.parent / "tables" / "published.json"
 _ROWS = 20_000  # samples whose likeness is measured
+_TREES = (10, 50, 100)
 
 Frame = Any
 
@@ -115,6 +120,40 @@ def chances(train: Frame, test: Frame, target: str, positive: Any, jobs: int) ->
     return np.asarray(model.predict_proba(X_test)[:, 1])
 
 
+def use_as_published(train: Frame, test: Frame, target: str, seed: int, jobs: int) -> float:
+    """As ``use``, but of the model that is best on a ninth of the training rows among TabSyn's 36."""
+    from xgboost import XGBClassifier, XGBRegressor
+
+    is_number = target == "pm2.5"
+    positive = sorted(test[target].unique())[-1]
+    y, y_test = (
+        np.log(np.clip(rows[target], 1, None)) if is_number else (rows[target] == positive).astype(int)
+        for rows in (train, test)
+    )
+    X, X_test = (rows.drop(columns=target) for rows in (train, test))
+    texts = [name for name in X if not pd.api.types.is_numeric_dtype(X[name])]
+    one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False), texts
+    code = make_column_transformer(one_hot, remainder="passthrough").fit(X)
+    X, X_test = (code.transform(rows).astype(np.float32) for rows in (X, X_test))
+    chosen_on = np.random.default_rng(seed).permutation(len(X)) < len(X) // 9
+    if y[~chosen_on].nunique() < 2 or y[chosen_on].nunique() < 2:
+        return float(np.sqrt(np.mean((y_test - y.mean()) ** 2))) if is_number else 0.5
+
+    def error(model: Any, trees: int, X: Frame, y: Any) -> float:
+        if is_number:
+            return float(np.sqrt(np.mean((model.predict(X, iteration_range=(0, trees)) - y) ** 2)))
+        return -float(roc_auc_score(y, model.predict_proba(X, iteration_range=(0, trees))[:, 1]))
+
+    tried = []
+    for depth, weight, gain in product((5, 10, 20), (1, 10), (0, 1)):
+        settings = {"max_depth": depth, "min_child_weight": weight, "gamma": gain, "n_jobs": jobs}
+        model = (XGBRegressor if is_number else XGBClassifier)(n_estimators=_TREES[-1], **settings)
+        model.fit(X[~chosen_on], y[~chosen_on])
+        tried += [(error(model, n, X[chosen_on], y[chosen_on]), error(model, n, X_test, y_test)) for n in _TREES]
+    found = min(tried, key=lambda one: one[0])[1]  # test rows choose nothing
+    return found if is_number else -found
+
+
 def measure(name: str, made: Frame, train: Frame, test: Frame, seed: int, jobs: int) -> dict[str, float]:
     some = made.iloc[np.random.default_rng(seed).permutation(len(made))[:_ROWS]]
     like = lbarn.fidelity(train, some, random_state=seed)
@@ -124,7 +163,7 @@ def measure(name: str, made: Frame, train: Frame, test: Frame, seed: int, jobs: 
         "shape": like.shape,
         "trend": like.trend,
         "use": use(made, test, TARGETS[name], jobs),
-        "use_real": use(train, test, TARGETS[name], jobs),
+        "mle": use_as_published(made, test, TARGETS[name], seed, jobs),
         "nearer": near.nearer_to_training,
         "copies": near.copied_synthetic,
     }
@@ -210,7 +249,8 @@ def summary(sets: dict[str, Any]) -> str:
 MEASURES = (  # title, own name, published name, form
     ("C2ST, 1 is best", "c2st", "c2st_xgboost", ".3f"),
     ("CPU seconds to train and sample; published: seconds on a GPU", "cpu_seconds", "training_seconds", ",.0f"),
-    ("XGBoost trained on samples (AUC; Beijing: RMSE)", "use", "mle", ".3f"),
+    ("XGBoost trained on samples, chosen on a ninth of them (AUC; Beijing: RMSE)", "mle", "mle", ".3f"),
+    ("XGBoost trained on samples, with its defaults", "use", None, ".3f"),
     ("single columns: shape, 1 is best", "shape", "shape", ".3f"),
     ("pairs of columns: trend, 1 is best", "trend", "trend", ".3f"),
     ("share of samples nearer to training rows, 0.5 is ideal", "nearer", "dcr_share", ".3f"),
@@ -229,9 +269,6 @@ def of_measure(sets: dict[str, Any], title: str, own: str, published: str | None
         ),
         lambda method, name: _form(_published(published, method, name), form),
     )
-    if own == "use":
-        real = [_found(sets, name, "independent", "use_real") for name in names]
-        lines.insert(0, ["real rows", *(_form(value, form) for value in real)])
     return table([title, *names], lines)
 
 
