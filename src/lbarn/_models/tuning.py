@@ -65,12 +65,13 @@ _MOST_BAGS = 4  # networks of an order
 
 _FOLDS = 5
 _SHARE_OF_TRIALS = 0.4  # of the time
+_SHARE_BEFORE_AN_ENSEMBLE = 0.25  # which gains more from networks than from settings
 _EXPECTED_TRIALS = 30
 _FIRST_DIMENSIONS = 8  # to see how long a trial takes
 _MORE_DIMENSIONS = 4  # times as many as before
 _REFIT = 1.3  # how much longer a fit takes with it
 _SAFETY = 0.75
-_LONGER = 2.0  # how much further than a trial the network may go: its columns stop when they are done
+_SLOWEST = 5.0  # how much lower than that of a trial the learning rate may be; rounds beyond that go further
 _PATIENCE = 2.5  # of a column, in rounds times learning rate: that of the defaults, so that neither is favoured
 _DEFAULT_ROUNDS = 3 * ROUNDS  # that a column takes with the defaults, mostly
 _SHARE_OF_COMPARISON = 0.25  # of the time that trials leave
@@ -106,7 +107,8 @@ def tune(
     X_val : table like X, optional
         Rows to choose on; else ``validation_fraction`` of ``X`` is held out.
     minutes : float
-        How long all of it may take: up to two fifths for trials, the rest for the network.
+        How long all of it may take: up to two fifths for trials (a quarter, if there is to be an ensemble), the rest for the network. If that is too
+        little, the network takes longer: one that is learned in fewer than a hundred rounds would be worse than that of the defaults.
     effort : {"fast", "thorough"}, default="fast"
         One parameter after the other, on a part of the columns and then on more; or after that all together, by optuna, as long
         as there is time for trials.
@@ -177,7 +179,8 @@ def tune(
 
     end, default = start + 60 * minutes, None
     with _shown(verbose) as show:
-        trials = _Trials(how, data, start + _SHARE_OF_TRIALS * 60 * minutes, model.n_jobs, show)
+        share = _SHARE_OF_TRIALS if ensemble is None else _SHARE_BEFORE_AN_ENSEMBLE
+        trials = _Trials(how, data, start + share * 60 * minutes, model.n_jobs, show)
         trials.begin()
         seconds = _DEFAULT_ROUNDS * _seconds_per_round(trials.best, rows.n_columns)
         if ensemble is None and seconds < _SHARE_OF_DEFAULTS * (end - monotonic()):
@@ -241,7 +244,7 @@ def _average_of_two(model: LBARN, setting: Setting, rows: GivenRows) -> float:
 def _network(best: Trial, seconds: float, n_columns: int, most_rounds: int) -> Setting:
     """The parameters of a network of all columns for which there are so many seconds."""
     rounds = min(_affordable_rounds(seconds, best, n_columns), most_rounds)
-    rate = min(1.0, best["learning_rate"] * ROUNDS * _LONGER / rounds)
+    rate = min(1.0, best["learning_rate"] / min(rounds / ROUNDS, _SLOWEST))
     return _setting(best) | {
         "max_iter": rounds,
         "learning_rate": rate,
@@ -264,7 +267,7 @@ def _seconds_per_round(trial: Trial, n_columns: int) -> float:
 
 def _affordable_rounds(seconds: float, trial: Trial, n_columns: int) -> int:
     """How many rounds a fit of all columns has time for."""
-    return int(np.clip(_SAFETY * seconds / _seconds_per_round(trial, n_columns), ROUNDS // 10, MOST_ROUNDS))
+    return int(np.clip(_SAFETY * seconds / _seconds_per_round(trial, n_columns), ROUNDS // 2, MOST_ROUNDS))
 
 
 def cross_validated(
