@@ -53,7 +53,8 @@ def test_the_parameters_are_those_of_the_best_trial(tuned: LBARN) -> None:
     best = max(last, key=lambda trial: trial["valid_log_likelihood"])
     for name in tuning.GRID:
         assert getattr(tuned, name) == best[name]
-    assert tuned.learning_rate * tuned.max_iter == pytest.approx(best["learning_rate"] * 400)
+    slower = min(tuned.max_iter / tuning.ROUNDS, 5)
+    assert tuned.learning_rate == pytest.approx(best["learning_rate"] / slower)
     assert tuned.n_iter_no_change == pytest.approx(2.5 / tuned.learning_rate, abs=1)
     names = (*tuning.GRID, "n_dimensions")
     assert len({tuple(trial[name] for name in names) for trial in tuned.trials_}) == len(tuned.trials_) > 5
@@ -81,7 +82,7 @@ def test_on_validation_rows_it_is_no_worse_than_the_defaults(tuned: LBARN) -> No
 
 
 def test_if_nothing_is_better_it_gives_the_network_of_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "_LONGER", 1e-4)  # the network that it chooses has hardly begun to learn
+    monkeypatch.setattr(tuning, "_affordable_rounds", lambda *_: 1)  # the network that it chooses has hardly begun to learn
     model = lbarn.tune(X, VALID, **BRIEF)
     assert_same_network(model, LBARN(random_state=0).fit(X, X_val=VALID))
     assert len(model.trials_) > 5
@@ -103,7 +104,17 @@ def test_no_trial_begins_and_no_round_is_added_when_the_time_is_up() -> None:
     model = lbarn.tune(rows(2000, 60), **BRIEF | {"minutes": 1e-4})
     assert len(model.trials_) == 1
     assert model.trials_[0]["n_dimensions"] == 8
-    assert model.max_iter == 20  # the least
+    assert model.max_iter == tuning.ROUNDS // 2  # the least
+    assert model.learning_rate == 2 * model.trials_[0]["learning_rate"]
+
+
+def test_even_without_time_it_is_hardly_worse_than_the_defaults() -> None:
+    many = rows(2000, 60)
+    hurried = lbarn.tune(many[:1200], many[1200:1600], **BRIEF | {"minutes": 1e-4})
+    default = LBARN(random_state=0).fit(many[:1200], X_val=many[1200:1600])
+    independent = np.where(many[1600:], many[:1600].mean(axis=0), 1 - many[:1600].mean(axis=0))
+    gain = default.score(many[1600:]) - np.log(independent).sum(axis=1).mean()
+    assert hurried.score(many[1600:]) > default.score(many[1600:]) - 0.1 * gain
 
 
 def test_a_trial_is_given_up_when_the_time_is_up() -> None:
