@@ -64,6 +64,7 @@ TUNED = (
     "split_bits",
     "max_features",
     "l1_regularization",
+    "l2_regularization",
     "selection",
     "learning_rate",
     "max_iter",

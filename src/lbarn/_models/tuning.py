@@ -49,6 +49,7 @@ GRID: dict[str, tuple[Any, ...]] = {
     "split_bits": (2, 3, 4, 6),
     "max_features": (0.125, 0.25, 0.5, 1.0),
     "l1_regularization": (0.25, 0.5, 1.0, 2.0),
+    "l2_regularization": (0.0, 1.0, 3.0),
 }
 # Along the grids. More leaves often want more noise beside them, so some steps go along two at once.
 STEPS: tuple[dict[str, int], ...] = (
@@ -489,7 +490,7 @@ def _shown(verbose: int) -> Iterator[Callable[[list[Trial]], None]]:
 def _table(trials: list[Trial]) -> RichTable:
     from rich.table import Table
 
-    table = Table("leaves", "bits", "features", "L1", "columns", "nats a row")
+    table = Table("leaves", "bits", "features", "L1", "L2", "columns", "nats a row")
     best = _best([trial for trial in trials if trial["n_dimensions"] == trials[-1]["n_dimensions"]])
     shown = [trial for trial in trials[:-_SHOWN] if trial is best] + trials[-_SHOWN:]
     for trial in shown:
