@@ -10,6 +10,7 @@ import os
 import signal
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -39,21 +40,33 @@ def in_a_process(cell: Cell, arguments: tuple[Any, ...], minutes: float) -> dict
     start = perf_counter()
     process.start()
     theirs.close()
-    while not ours.poll(1):
-        seconds, cpu = perf_counter() - start, cpu_seconds(process.pid)
-        if cpu > 60 * minutes or seconds > 240 * minutes:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.join()
-            after = f"{minutes:g} CPU minutes" if cpu > 60 * minutes else f"{4 * minutes:g} minutes by the clock"
-            return {"failed": f"not finished after {after}", "seconds": seconds, "cpu_seconds": cpu}
+    try:
+        while not ours.poll(1):
+            seconds, cpu = perf_counter() - start, cpu_seconds(process.pid)
+            if cpu > 60 * minutes or seconds > 240 * minutes:
+                _end(process)
+                after = f"{minutes:g} CPU minutes" if cpu > 60 * minutes else f"{4 * minutes:g} minutes by the clock"
+                return {"failed": f"not finished after {after}", "seconds": seconds, "cpu_seconds": cpu}
+    except KeyboardInterrupt:
+        _end(process)
+        raise
     try:
         found: dict[str, Any] = ours.recv()
     except EOFError:
         process.join()
         return {"failed": f"ended with code {process.exitcode}"}
-    process.kill()  # it may wait for threads that it has started
-    process.join()
+    _end(process)  # it may wait for threads that it has started
     return found
+
+
+def _end(process: SpawnProcess) -> None:
+    """The process and all that it has started."""
+    assert process.pid is not None
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:  # it does not lead a group yet
+        process.kill()
+    process.join()
 
 
 def _send(pipe: Connection, cell: Cell, arguments: tuple[Any, ...]) -> None:
