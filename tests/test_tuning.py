@@ -82,11 +82,36 @@ def test_on_validation_rows_it_is_no_worse_than_the_defaults(tuned: LBARN) -> No
 
 
 def test_if_nothing_is_better_it_gives_the_network_of_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "_affordable_rounds", lambda *_: 1)  # the network that it chooses has hardly begun to learn
+    monkeypatch.setattr(
+        tuning, "_affordable_rounds", lambda *_: 1
+    )  # the network that it chooses has hardly begun to learn
     model = lbarn.tune(X, VALID, **BRIEF)
     assert_same_network(model, LBARN(random_state=0).fit(X, X_val=VALID))
     assert len(model.trials_) > 5
     assert_same_network(model, LBARN(**model.get_params()).fit(X, X_val=VALID))
+
+
+def test_it_takes_the_order_that_validates_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = rows(300, 10)
+    table[:, 9] = np.random.default_rng(3).random(300) < 0.97  # the last column, which is known by its ones
+    judge, seen = tuning.cross_validated, []
+
+    def early(conditionals: list[Conditional], layout: Layout, valid: TrainingRows, n_jobs: int | None) -> float:
+        place = max(range(10), key=lambda k: valid.bits.column(k).mean())
+        seen.append(place)
+        return judge(conditionals, layout, valid, n_jobs) - 100 * place
+
+    monkeypatch.setattr(tuning, "cross_validated", early)
+    model = lbarn.tune(table, **BRIEF | {"minutes": 0.2})
+    assert isinstance(model.order, list)
+    assert model.order.index(9) == min(seen) < 9
+    assert len({*seen}) > 2
+    monkeypatch.undo()
+    assert_same_network(model, LBARN(**model.get_params()).fit(table))
+
+
+def test_the_order_is_the_given_one_if_there_is_no_time_to_compare() -> None:
+    assert lbarn.tune(rows(2000, 60), **BRIEF | {"minutes": 1e-4}).order == "given"
 
 
 def test_the_search_begins_at_the_defaults(tuned: LBARN) -> None:

@@ -32,6 +32,7 @@ from lbarn._training.averaging import averaged
 from lbarn._training.counts import kinds_of_ones
 from lbarn._training.curves import curves, is_rising, padded, with_peers
 from lbarn._training.data import GivenRows
+from lbarn._training.order import resolve_order
 from lbarn._training.run import settle, shared_trees, train_network
 from lbarn.parameters import takes
 
@@ -67,6 +68,8 @@ _MOST_BAGS = 4  # networks of an order
 _FOLDS = 5
 _SHARE_OF_TRIALS = 0.4  # of the time
 _SHARE_BEFORE_AN_ENSEMBLE = 0.25  # which gains more from networks than from settings
+_SHARE_OF_ORDERS = 0.3  # of the time for trials that is left
+_RANDOM_ORDERS = 4
 _EXPECTED_TRIALS = 30
 _FIRST_DIMENSIONS = 8  # to see how long a trial takes
 _MORE_DIMENSIONS = 4  # times as many as before
@@ -98,7 +101,7 @@ def tune(
     verbose: int = 1,
     **parameters: Any,
 ) -> LBARN | LBARNEnsemble:
-    """A network with the leaves, learning rate, split bits and regularisation that validate best.
+    """A network with the order, leaves, learning rate, split bits and regularisation that validate best.
 
     The search begins at the defaults. If there is time to train the network of the defaults too, and nothing validates better, that is returned.
 
@@ -163,7 +166,7 @@ def tune(
     data = rows.divided(model.validation_fraction, seed).filled(seed, model.groups)  # as the network will see them
     if model.counts is not False:
         data = replace(data, counted=kinds_of_ones(data, rows.shared_levels()))
-    data = data.in_order(np.arange(rows.n_columns)).merged(model.merge_rows)
+    columns, data = data, data.in_order(np.arange(rows.n_columns)).merged(model.merge_rows)
     places, learning = range(rows.n_columns), monotonic()
     data = replace(data, shared=shared_trees(model, data, np.arange(rows.n_columns), places))
     fixed = monotonic() - learning  # seconds that every other network takes, whatever its rounds
@@ -171,7 +174,7 @@ def tune(
     fixed = fixed if data.shared is not None else 0.0
     model.set_params(max_leaf_nodes=how.max_leaf_nodes, counts=bool(data.counted), neighbours=data.shared is not None)
 
-    def fitted(model: LBARN) -> tuple[LBARN, float]:
+    def fitted(model: LBARN, data: TrainingData) -> tuple[LBARN, float]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the time says how many rounds there are
             model.fit_rows(rows, shared=data.shared)
@@ -185,7 +188,12 @@ def tune(
         trials.begin()
         seconds = _DEFAULT_ROUNDS * _seconds_per_round(trials.best, rows.n_columns)
         if ensemble is None and seconds < _SHARE_OF_DEFAULTS * (end - monotonic()):
-            default = fitted(LBARN(**model.get_params() | {"verbose": 0}))  # the table is shown now
+            default = fitted(LBARN(**model.get_params() | {"verbose": 0}), data)  # the table is shown now
+        if ensemble is None and model.image_shape is None:
+            counted = columns.counted if data.counted else ()
+            order = trials.best_order(replace(columns, counted=counted), model.merge_rows)
+            if order is not None:
+                model.order, data = order.tolist(), trials.data
         try:
             trials.climb_higher()
             if optuna is not None:
@@ -205,7 +213,7 @@ def tune(
         mixed.trials_ = trials.done
         return mixed
     model.set_params(**_network(best, left, rows.n_columns, MOST_ROUNDS))
-    model, judged = fitted(model)
+    model, judged = fitted(model, data)
     if default is not None and default[1] >= judged:
         model = default[0].set_params(verbose=verbose)
     model.trials_ = trials.done
@@ -385,6 +393,33 @@ class _Trials:
                 break
         self.positions = self.shuffled[: n if 2 * n < self.n_columns else None]
         self._try(self.start, limited=False)
+
+    def best_order(self, columns: TrainingData, merge_rows: bool) -> NDArray[np.intp] | None:
+        """Of a few orders, the one in which a short network of all columns validates best; it is that of all further trials. None is the given one."""
+        start, first = monotonic(), self.done[0]
+        seconds = first["seconds"] * self.n_columns / first["n_dimensions"]
+        end = start + _SHARE_OF_ORDERS * (self.deadline - start)
+        if start + 3 * seconds > end:
+            return None
+        given, positions, best, found = self.data, self.positions, -math.inf, None
+        self.positions = self.shuffled
+        for k, name in enumerate(("given", "entropy-decreasing", *["random"] * _RANDOM_ORDERS)):
+            if monotonic() + seconds > end:
+                break
+            order = resolve_order(
+                name, columns.train, columns.layout, columns.groups, seed=columns.seed + k, n_jobs=self.n_jobs
+            )
+            tried = given if name == "given" else columns.in_order(order).merged(merge_rows)
+            self.data = tried
+            judged = cross_validated(self._train(self.start), tried.layout, tried.valid, self.n_jobs)
+            if judged > best:
+                best, found, chosen = judged, order, tried
+        self.data, self.positions = chosen, positions
+        if chosen is given:
+            return None
+        self.done.clear()  # of other conditionals
+        self._try(self.start, limited=False)
+        return found
 
     def climb_higher(self) -> None:
         """Climb, and again from there on more of the dimensions, until it was on all of them."""
