@@ -42,14 +42,14 @@ import pandas as pd
 from scipy.stats import rankdata, wasserstein_distance
 from sklearn.datasets import load_breast_cancer, load_wine
 
+import tables
 from cells import Stopwatch, in_a_process
 from pages import arguments, best_in_bold, measured_before, publish, stamp, table
 from table_imputers import METHODS, Answer, Floats, Holes
-from tables import read
 
 SMALL = {"wine": load_wine, "breast-cancer": load_breast_cancer}
 SETS = ("adult", "beijing", "magic", "wine", "breast-cancer", "shoppers")
-CODES = {"shoppers": ("OperatingSystems", "Browser", "Region", "TrafficType")}  # numbers that are names
+CODES = {"shoppers": tables.CODES["shoppers"]}  # numbers that are names
 SETTINGS = {f"{how}-{share}": (how, share / 100) for share in (30, 10) for how in ("mcar", "mar", "mnar")}
 TITLES = {"mcar": "at random", "mar": "by another column", "mnar": "by their own value"}
 MEASURES = {  # title, format
@@ -71,7 +71,7 @@ def whole_table(name: str, rows: int) -> Holes:
         frame = SMALL[name](as_frame=True).frame
         frame["target"] = frame["target"].map("class {}".format)
     else:
-        frame = read(name)[0]
+        frame = tables.read(name)[0]
     frame = frame.sample(min(rows, len(frame)), random_state=0)
     values, levels = np.empty(frame.shape), {}
     for j, column in enumerate(frame):
