@@ -10,6 +10,7 @@ import pickle
 import time
 import uuid
 import warnings
+from asyncio import CancelledError
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
@@ -104,7 +105,7 @@ def _result(future: Future[Any], seconds: float) -> Any:
         return future.result(timeout=seconds)
     except TimeoutError:
         return _NOT_YET
-    except Exception as error:
+    except (Exception, CancelledError) as error:  # cancelled is what a future is whose client has closed
         if future.status == "error" and not isinstance(error, KilledWorker):
             raise
         raise WorkerLost(error) from error
