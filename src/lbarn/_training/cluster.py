@@ -10,8 +10,8 @@ import pickle
 import time
 import uuid
 import warnings
-from asyncio import CancelledError
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -105,8 +105,8 @@ def _result(future: Future[Any], seconds: float) -> Any:
         return future.result(timeout=seconds)
     except TimeoutError:
         return _NOT_YET
-    except (Exception, CancelledError) as error:  # cancelled is what a future is whose client has closed
-        if future.status == "error" and not isinstance(error, KilledWorker):
+    except Exception as error:
+        if future.status == "error" and not isinstance(error, (KilledWorker, CancelledError)):  # its client has closed
             raise
         raise WorkerLost(error) from error
 
