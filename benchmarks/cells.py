@@ -44,19 +44,15 @@ def in_a_process(cell: Cell, arguments: tuple[Any, ...], minutes: float) -> dict
         while not ours.poll(1):
             seconds, cpu = perf_counter() - start, cpu_seconds(process.pid)
             if cpu > 60 * minutes or seconds > 240 * minutes:
-                _end(process)
                 after = f"{minutes:g} CPU minutes" if cpu > 60 * minutes else f"{4 * minutes:g} minutes by the clock"
                 return {"failed": f"not finished after {after}", "seconds": seconds, "cpu_seconds": cpu}
-    except KeyboardInterrupt:
-        _end(process)
-        raise
-    try:
         found: dict[str, Any] = ours.recv()
+        return found
     except EOFError:
         process.join()
         return {"failed": f"ended with code {process.exitcode}"}
-    _end(process)  # it may wait for threads that it has started
-    return found
+    finally:
+        _end(process)  # it may wait for threads that it has started
 
 
 def _end(process: SpawnProcess) -> None:
@@ -64,7 +60,7 @@ def _end(process: SpawnProcess) -> None:
     assert process.pid is not None
     try:
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:  # it does not lead a group yet
+    except ProcessLookupError:  # it does not lead a group yet, or has ended
         process.kill()
     process.join()
 

@@ -17,7 +17,7 @@ import pandas as pd
 
 import lbarn
 
-__all__ = ["GENERATORS"]
+__all__ = ["GENERATORS", "is_number"]
 
 Frame = Any
 Generator = Callable[[Frame, int, int], tuple[Frame, Any]]
@@ -95,7 +95,7 @@ def _sdv(name: str, **parameters: Any) -> Generator:
         torch.set_num_threads(jobs)
         torch.manual_seed(seed)
         np.random.seed(seed)  # noqa: NPY002  SDV draws from it
-        kinds = {c: "numerical" if _is_number(train[c]) else "categorical" for c in train}
+        kinds = {c: "numerical" if is_number(train[c]) else "categorical" for c in train}
         columns = {c: {"sdtype": kind} for c, kind in kinds.items()}
         metadata = Metadata.load_from_dict({"tables": {"table": {"columns": columns}}})
         model = getattr(single_table, name)(metadata, **parameters)
@@ -124,13 +124,13 @@ GENERATORS: dict[str, Generator] = {
 # ---------------------------------------------------------------------- what they take, and the way back
 
 
-def _is_number(column: Any) -> bool:
+def is_number(column: Any) -> bool:
     return bool(pd.api.types.is_numeric_dtype(column)) and not pd.api.types.is_bool_dtype(column)
 
 
 def _plain(train: Frame) -> Frame:
     """Strings and truth values as objects: some rivals do not know pandas' own types."""
-    return train.astype({c: object for c in train if not _is_number(train[c])})
+    return train.astype({c: object for c in train if not is_number(train[c])})
 
 
 def _typed(made: Frame, train: Frame) -> Frame:
@@ -148,7 +148,7 @@ def _typed(made: Frame, train: Frame) -> Frame:
 
 def _coded(train: Frame) -> tuple[Any, list[int], Callable[[Any], Frame]]:
     """Numbers for generators that take nothing else, where the categories are, and the way back."""
-    levels = {k: sorted(train[c].unique()) for k, c in enumerate(train) if not _is_number(train[c])}
+    levels = {k: sorted(train[c].unique()) for k, c in enumerate(train) if not is_number(train[c])}
     values = np.column_stack(
         [train[c].map(levels[k].index) if k in levels else train[c] for k, c in enumerate(train)]
     ).astype(float)

@@ -32,7 +32,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pandas.api.types import is_bool_dtype, is_numeric_dtype
 from scipy.spatial.distance import cdist
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_wine
@@ -42,7 +41,8 @@ from sklearn.preprocessing import OneHotEncoder
 
 import lbarn
 from cells import Stopwatch, in_a_process
-from generators import GENERATORS
+from generators import GENERATORS, is_number
+from lbarn.comparison.copies import Neighbours, nearer_share
 from pages import DATA, arguments, measured_before, publish, put_into, stamp, table
 
 SETS = {  # name: target
@@ -53,7 +53,7 @@ SETS = {  # name: target
     "beijing": "pm2.5",
 }
 TARGETS = {**SETS, "wine": "target"}
-CODES = {  # categories that are written as numbers; others say so, too
+CODES = {  # columns of numbers that are categories to those who publish
     "default": ["SEX", "EDUCATION", "MARRIAGE", "PAY_0", *(f"PAY_{k}" for k in range(2, 7)), SETS["default"]],
     "shoppers": ["OperatingSystems", "Browser", "Region", "TrafficType"],
     "beijing": ["year", "month", "day", "hour"],
@@ -85,7 +85,7 @@ def _for_xgboost(*frames: Frame) -> list[Frame]:
     whole = pd.concat(frames, ignore_index=True)
     whole.columns = [str(k) for k in range(whole.shape[1])]
     for name in whole:
-        if not is_numeric_dtype(whole[name]):
+        if not pd.api.types.is_numeric_dtype(whole[name]):
             whole[name] = whole[name].astype("category")
     ends = np.cumsum([0, *map(len, frames)])
     return [whole.iloc[a:b] for a, b in pairwise(ends)]
@@ -130,7 +130,7 @@ def chances(train: Frame, test: Frame, target: str, positive: Any, jobs: int) ->
 
 
 def _categories(name: str, rows: Frame) -> list[str]:
-    return [c for c in rows if c in CODES.get(name, ()) or not is_numeric_dtype(rows[c]) or is_bool_dtype(rows[c])]
+    return [c for c in rows if c in CODES.get(name, ()) or not is_number(rows[c])]
 
 
 def use_as_published(name: str, train: Frame, test: Frame, seed: int, jobs: int) -> float:
@@ -138,10 +138,10 @@ def use_as_published(name: str, train: Frame, test: Frame, seed: int, jobs: int)
     from xgboost import XGBClassifier, XGBRegressor
 
     target = TARGETS[name]
-    is_number = target == "pm2.5"
+    is_regression = target == "pm2.5"
     positive = sorted(test[target].unique())[-1]
     y, y_test = (
-        np.log(np.clip(rows[target], 1, None)) if is_number else (rows[target] == positive).astype(int)
+        np.log(np.clip(rows[target], 1, None)) if is_regression else (rows[target] == positive).astype(int)
         for rows in (train, test)
     )
     X, X_test = (rows.drop(columns=target) for rows in (train, test))
@@ -150,25 +150,25 @@ def use_as_published(name: str, train: Frame, test: Frame, seed: int, jobs: int)
     X, X_test = (code.transform(rows).astype(np.float32) for rows in (X, X_test))
     chosen_on = np.random.default_rng(seed).permutation(len(X)) < len(X) // 9
     if y[~chosen_on].nunique() < 2 or y[chosen_on].nunique() < 2:
-        return float(np.sqrt(np.mean((y_test - y.mean()) ** 2))) if is_number else 0.5
+        return float(np.sqrt(np.mean((y_test - y.mean()) ** 2))) if is_regression else 0.5
 
     def error(model: Any, trees: int, X: Frame, y: Any) -> float:
-        if is_number:
+        if is_regression:
             return float(np.sqrt(np.mean((model.predict(X, iteration_range=(0, trees)) - y) ** 2)))
         return -float(roc_auc_score(y, model.predict_proba(X, iteration_range=(0, trees))[:, 1]))
 
     tried = []
     for depth, weight, gain in product((5, 10, 20), (1, 10), (0, 1)):
         settings = {"max_depth": depth, "min_child_weight": weight, "gamma": gain, "n_jobs": jobs}
-        model = (XGBRegressor if is_number else XGBClassifier)(n_estimators=_TREES[-1], **settings)
+        model = (XGBRegressor if is_regression else XGBClassifier)(n_estimators=_TREES[-1], **settings)
         model.fit(X[~chosen_on], y[~chosen_on])
         tried += [(error(model, n, X[chosen_on], y[chosen_on]), error(model, n, X_test, y_test)) for n in _TREES]
     found = min(tried, key=lambda one: one[0])[1]  # test rows choose nothing
-    return found if is_number else -found
+    return found if is_regression else -found
 
 
 def nearer_as_published(name: str, made: Frame, train: Frame, test: Frame) -> float:
-    """The share of samples nearer to training rows, as if there were as many of them as test rows: by chance the odds are n : m."""
+    """As ``lbarn.fidelity`` has it, but by the distance that others publish."""
     categories = _categories(name, train)
     numbers = [c for c in train if c not in categories]
     widths = (train[numbers].max() - train[numbers].min()).to_numpy(float)
@@ -178,20 +178,20 @@ def nearer_as_published(name: str, made: Frame, train: Frame, test: Frame) -> fl
         codes = [pd.Categorical(rows[c].astype(str), levels[c]).codes for c in categories]
         return rows[numbers].to_numpy(float) / np.where(widths > 0, widths, 1), np.array(codes).reshape(-1, len(rows))
 
-    def nearest(some: tuple[Any, Any], known: tuple[Any, Any]) -> tuple[Any, Any]:
-        distance = cdist(some[0], known[0], "cityblock") if numbers else np.zeros((len(some[0]), len(known[0])))
-        for a, b in zip(some[1], known[1]):
-            distance += 2.0 * (a[:, None] != b)
-        least = distance.min(axis=1)
-        return least, (distance <= least[:, None] + 1e-9).sum(axis=1)
+    def neighbours(known: tuple[Any, Any]) -> Neighbours:
+        found = []
+        for start in range(0, len(made), 100):
+            own = slice(start, start + 100)
+            distance = cdist(own_numbers[own], known[0], "cityblock")
+            for a, b in zip(own_codes[:, own], known[1]):
+                distance += 2.0 * (a[:, None] != b)
+            least = distance.min(axis=1)
+            found.append((least, (distance <= least[:, None] + 1e-9).sum(axis=1)))
+        first, ties = map(np.concatenate, zip(*found))
+        return Neighbours(first, first, ties)
 
-    (numbers_made, codes_made), *known = map(placed, (made, train, test))
-    share = 0.0
-    for start in range(0, len(made), 100):
-        some = numbers_made[start : start + 100], codes_made[:, start : start + 100]
-        (a, n_a), (b, n_b) = (nearest(some, rows) for rows in known)
-        share += np.where(np.abs(a - b) <= 1e-9, n_a / (n_a + n_b), a < b).sum() / len(made)
-    return float(share * len(test) / (share * len(test) + (1 - share) * len(train)))
+    own_numbers, own_codes = placed(made)
+    return nearer_share(neighbours(placed(train)), neighbours(placed(test)), len(train), len(test))
 
 
 def measure(name: str, made: Frame, train: Frame, test: Frame, seed: int, jobs: int) -> dict[str, float]:

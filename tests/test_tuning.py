@@ -82,9 +82,8 @@ def test_on_validation_rows_it_is_no_worse_than_the_defaults(tuned: LBARN) -> No
 
 
 def test_if_nothing_is_better_it_gives_the_network_of_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        tuning, "_affordable_rounds", lambda *_: 1
-    )  # the network that it chooses has hardly begun to learn
+    # the network that it chooses has hardly begun to learn
+    monkeypatch.setattr(tuning, "_affordable_rounds", lambda *_: 1)
     model = lbarn.tune(X, VALID, **BRIEF)
     assert_same_network(model, LBARN(random_state=0).fit(X, X_val=VALID))
     assert len(model.trials_) > 5
