@@ -22,9 +22,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import lbarn
 from fit_process import DEADLINE, finished_dimensions, linked_rows, model_bytes, start, wait_until
 from lbarn import LBARN, CheckpointError, LBARNEnsemble, ModelFileError
+from lbarn._engine.rows import Group
 from lbarn._network.mixture import best_weights
 from lbarn._training import run
-from lbarn._training.order import scans
+from lbarn._training.data import GivenRows
+from lbarn._training.order import grids, read_as_grid, scans
 from lbarn.anomalies import explain
 from mutations import mutate_meaning, put_together, take_apart
 from networks import all_states, assert_same_network, rows, still_rising
@@ -207,6 +209,53 @@ def test_scans_read_an_image_in_eight_ways() -> None:
     for member, order in zip(model.members_, scans(2, 3), strict=False):
         np.testing.assert_array_equal(member.order_, order)
     assert len(model.members_) == 5
+
+
+def boards(n: int, seed: int = 0) -> NDArray[np.uint8]:
+    """Five columns of four squares with six discs, dropped into them in turns: written column by column, from below."""
+    rng = np.random.default_rng(seed)
+    squares, height, each = np.zeros((n, 5, 4, 2), np.uint8), np.zeros((n, 5), int), np.arange(n)
+    for move in range(6):
+        column = np.where(height < 4, rng.random((n, 5)), -1).argmax(axis=1)
+        squares[each, column, height[each, column], move % 2] = 1
+        height[each, column] += 1
+    return squares.reshape(n, -1)
+
+
+BY_DEFAULT = {"n_bags": 1, "n_orders": 3, "max_iter": 60, "learning_rate": 0.3, "random_state": 0}
+
+
+def test_columns_that_were_written_from_a_grid_are_also_read_otherwise(tmp_path: Path) -> None:
+    X, test = boards(3000), boards(3000, seed=1)
+    model = LBARNEnsemble(**BY_DEFAULT).fit(X, checkpoint=tmp_path)
+    first = model.members_[0]
+    groups = GivenRows.read(first, X).divided(0.2, 0).filled(0, "auto").groups
+    read = [scan.tolist() for size in grids(40, groups) for scan in read_as_grid(size, 40, groups)]
+    np.testing.assert_array_equal(first.order_, np.arange(40))
+    assert len(model.members_) > 1
+    assert all(member.order_.tolist() in read for member in model.members_)
+    assert model.score(test) > LBARNEnsemble(**BY_DEFAULT | {"n_orders": 1, "n_bags": 3}).fit(X).score(test)
+    assert any(folder.name.startswith("reading") for folder in tmp_path.iterdir())
+    assert_same_ensemble(LBARNEnsemble(**BY_DEFAULT).fit(X, checkpoint=tmp_path), model)
+    assert_same_ensemble(LBARNEnsemble(**BY_DEFAULT).fit(X), model)
+
+
+def test_readings_that_do_not_pay_are_not_taken() -> None:
+    steps = np.random.default_rng(0).integers(-1, 2, (1000, 5))
+    height = np.clip(2 + np.cumsum(steps, axis=1), 0, 4)
+    X = (np.arange(4) < height[:, :, None]).reshape(-1, 20).astype(np.uint8)
+    model = LBARNEnsemble(**BY_DEFAULT).fit(X)
+    assert len(model.members_) == 1
+    np.testing.assert_array_equal(model.members_[0].order_, np.arange(20))
+
+
+def test_the_squarest_grids_come_first_and_a_group_is_one_square() -> None:
+    assert grids(12) == [(3, 4), (4, 3), (2, 6), (6, 2)]
+    assert grids(7) == grids(3) == grids(1) == []
+    pairs = [Group((2 * k, 2 * k + 1), False, -5.0) for k in range(4)]
+    assert grids(8, pairs) == [(2, 2)]
+    assert read_as_grid((2, 2), 8, pairs)[1].tolist() == [0, 1, 4, 5, 2, 3, 6, 7]
+    assert [own.tolist() for own in read_as_grid((2, 3), 6)] == [own.tolist() for own in scans(2, 3)]
 
 
 def test_given_orders_are_used_as_many_as_there_are() -> None:

@@ -339,8 +339,8 @@ class EnsembleParameters(LearnerParameters):
     )
     orders: str | Sequence[Sequence[int]] = param(
         "auto",
-        'Random orders; "auto" begins with the given one, and stays with it if a random one makes held-out rows less likely when mixed with it '
-        '(all networks are averaged then); permutations of your own; or "scans": the eight ways to read an image, of which ``n_orders`` are '
+        'Random orders; "auto" begins with the given one, and if a random one makes held-out rows less likely when mixed with it, takes others by which '
+        'the columns are read as a grid, as far as these help, or else none (all networks are averaged then); permutations of your own; or "scans": the eight ways to read an image, of which ``n_orders`` are '
         "used: by rows, by columns, both backwards, then those four with every row (or column) from its other end. If there is an "
         '``image_shape``, "auto" takes these.',
         "auto",

@@ -17,6 +17,7 @@ from lbarn._engine.trees import UNIT
 from lbarn._models.lbarn import LBARN
 from lbarn._training.averaging import averaged
 from lbarn._training.data import GivenRows
+from lbarn._training.order import grids, read_as_grid
 from lbarn._training.progress import fit_progress
 from lbarn._training.run import TrainingRun, is_auto, train_run
 from lbarn.parameters import EnsembleParameters, LearnerParameters
@@ -26,6 +27,10 @@ __all__ = ["Members", "log_likelihood_before_refit"]
 Floats = NDArray[np.float64]
 Order = str | NDArray[np.intp]
 _ASKED = 5  # networks, as long as which each finds out for itself
+_GRIDS = 6  # at most, as which the columns are read if random orders do not help
+_SHORT = {"max_iter": 50, "learning_rate": 0.3, "n_iter_no_change": None, "refit": False, "sharpen": False, "verbose": 0}
+_AS_LONG_AS = 3  # networks, at most: what short networks of all these readings take
+_CLEARLY = 2.0  # standard errors: the best of some readings has a little luck
 
 
 class Members:
@@ -58,6 +63,7 @@ class Members:
         self._weight: dict[int, NDArray[np.float64] | None] = {}
         self._trained: dict[tuple[int, int], tuple[TrainingRun, NDArray[np.intp]]] = {}  # with the numbers of trees
         self._models: dict[int, LBARN] = {}  # of the first bags, without what they have learned
+        self._names: dict[int, str] = {}  # of their checkpoints
         self._longest = 0.0  # seconds that a network took
 
     def bag(self, number: int) -> GivenRows:
@@ -65,13 +71,14 @@ class Members:
         return self._rows.bag(number, self._parameters.validation_fraction, self._seed)
 
     def train(self, orders: Sequence[Order], *, compare: bool, deadline: float | None) -> list[LBARN]:
-        """One member for every order, or for the first alone if they are to be compared and mixing them does not pay.
+        """One member for every order; if they are to be compared, for those that pay.
 
         After the deadline no network is begun but the first.
         """
-        n_bags = self._parameters.n_bags
+        n_bags, n_networks = self._parameters.n_bags, self._parameters.n_bags * len(orders)
         if compare and len(orders) > 1 and not self._mixing_pays(orders, deadline):
-            orders, n_bags = orders[:1], n_bags * len(orders)
+            orders = [orders[0], *self._readings(len(orders) - 1, deadline)]
+            n_bags = n_networks // len(orders)
         for bag in range(n_bags):
             for k, order in enumerate(orders):
                 if (k, bag) not in self._trained and self._in_time(deadline):
@@ -83,13 +90,67 @@ class Members:
         for k, order in enumerate(orders[:2]):
             if self._in_time(deadline):
                 self._train(order, k, 0)
-        if (1, 0) not in self._trained:
-            return False
-        alone, both = (self.valid_log_likelihood(np.full(n, 1 / n)) for n in (1, 2))
-        return both > alone
+        return (1, 0) in self._trained and self._last_pays(1)
 
-    def _in_time(self, deadline: float | None) -> bool:
-        return deadline is None or not self._trained or monotonic() + self._longest < deadline
+    def _last_pays(self, k: int) -> bool:
+        """Whether held-out rows are likelier with this member than with those before it alone."""
+        without, both = (self.valid_log_likelihood(np.full(n, 1 / n)) for n in (k, k + 1))
+        return both > without
+
+    def _readings(self, n: int, deadline: float | None) -> list[NDArray[np.intp]]:
+        """Other ways to read columns that were written from a grid, up to ``n``, each of which pays beside the given order and those before it.
+
+        Short networks find the grid, if there is one, and which of its scans to try first.
+        """
+        data, n_columns = self.bag(0).filled(self._seed), self._rows.n_columns
+        sizes = grids(n_columns, data.groups)[:_GRIDS]
+        self._forget(1)
+        if not sizes or not self._in_time(deadline, networks=_AS_LONG_AS):
+            return []
+        given = self._short(np.arange(n_columns))
+        scans = [read_as_grid(size, n_columns, data.groups) for size in sizes]
+        across = [self._gain(given, own[1]) for own in scans]
+        best = int(np.argmax(across))
+        if across[best] <= 0:
+            return []
+        gains = [self._gain(given, order) for order in scans[best][2:]]
+        promising = sorted(zip([across[best], *gains], scans[best][1:]), key=lambda own: own[0], reverse=True)
+        kept: list[NDArray[np.intp]] = []
+        for i, (gain, order) in enumerate(promising):
+            if len(kept) < n and gain > 0 and self._in_time(deadline):
+                k = len(kept) + 1
+                self._names[k] = f"reading-{i}"
+                self._train(order, k, 0)
+                if self._last_pays(k):
+                    kept.append(order)
+                else:
+                    self._forget(k)
+        return kept
+
+    def _gain(self, given: Floats, order: NDArray[np.intp]) -> float:
+        """How much likelier, at the least, held-out rows are if a short network of this order is mixed with that of the given one."""
+        gains = np.logaddexp(given, self._short(order)) - np.log(2) - given
+        weight = np.ones(len(gains)) if self._weight[0] is None else self._weight[0]
+        mean = np.average(gains, weights=weight)
+        error = np.sqrt((weight**2 * (gains - mean) ** 2).sum()) / weight.sum()
+        return float(mean - _CLEARLY * error)
+
+    def _short(self, order: NDArray[np.intp]) -> Floats:
+        """log p of the rows that the first bag holds out, by a network of few rounds."""
+        counts, leaves = self._found[0]
+        model = self._model(order, 0, 0).set_params(**_SHORT, counts=counts, max_leaf_nodes=leaves)
+        run = train_run(model, self.bag(0))
+        valid = self.bag(0).filled(self._seed).valid
+        return log_likelihood_before_refit(run, run.select(model.selection), valid, model.n_jobs)
+
+    def _forget(self, k: int) -> None:
+        """A member that does not pay."""
+        for kept in (self._trained, self._log_p, self._models):
+            for key in [own for own in kept if own == k or own == (k, 0)]:
+                del kept[key]
+
+    def _in_time(self, deadline: float | None, networks: int = 1) -> bool:
+        return deadline is None or not self._trained or monotonic() + networks * self._longest < deadline
 
     def _member(self, k: int) -> LBARN:
         """One network, or the average of several."""
@@ -124,7 +185,8 @@ class Members:
         rows = self._rows if self._alone else self.bag(bag + (k * own.n_bags if own.bagging else 0))
         model = self._model(order, k, bag)
         self._models.setdefault(k, model)
-        folder = None if self._checkpoint is None else self._checkpoint / f"member-{k}{f'-{bag}' if bag else ''}"
+        name = self._names.setdefault(k, f"member-{k}")
+        folder = None if self._checkpoint is None else self._checkpoint / f"{name}{f'-{bag}' if bag else ''}"
         total = None if is_auto(model) else rows.n_columns if targets is None else len(targets)
         with fit_progress(model, total, own.verbose) as progress:
             run = train_run(model, rows, targets=targets, checkpoint=folder, progress=progress)

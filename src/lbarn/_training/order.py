@@ -14,7 +14,7 @@ from lbarn._engine.bits import PackedBits, pack
 from lbarn._engine.codetree import Layout
 from lbarn._engine.rows import Group, TrainingRows
 
-__all__ = ["entropy_order", "image_size", "is_permutation", "resolve_order", "scans"]
+__all__ = ["entropy_order", "grids", "image_size", "is_permutation", "read_as_grid", "resolve_order", "scans"]
 
 _COARSE_BITS = 7  # of a column with many: eight cells
 _MAX_ROWS = 10_000  # half of them to learn from, half to measure on
@@ -53,10 +53,15 @@ def _random_order(n_columns: int, groups: Sequence[Group], rng: np.random.Genera
     """The columns of a group follow each other: they are one category, and are easier to predict together."""
     if not groups:
         return rng.permutation(n_columns)
-    grouped = {j for group in groups for j in group.columns}
-    units = [*(group.columns for group in groups), *((j,) for j in range(n_columns) if j not in grouped)]
+    units = _units(n_columns, groups)
     shuffled = [rng.permutation(units[i]) for i in rng.permutation(len(units))]
     return np.concatenate(shuffled).astype(np.intp)
+
+
+def _units(n_columns: int, groups: Sequence[Group]) -> list[tuple[int, ...]]:
+    """Columns that stay together: the groups, and each of the others by itself."""
+    grouped = {j for group in groups for j in group.columns}
+    return [*(tuple(group.columns) for group in groups), *((j,) for j in range(n_columns) if j not in grouped)]
 
 
 def is_permutation(order: NDArray[Any], n: int) -> bool:
@@ -121,6 +126,26 @@ def image_size(image_shape: Any, n_columns: int) -> tuple[int, int]:
     if height * width != n_columns:
         raise ValueError(f"image_shape={height, width} has {height * width} pixels, but X has {n_columns} columns")
     return height, width
+
+
+def grids(n_columns: int, groups: Sequence[Group] = ()) -> list[tuple[int, int]]:
+    """Rows and columns of the boards, screens or calendars that a row of the table may have been written from, the squarest first.
+
+    A group is one square.
+
+    Examples
+    --------
+    >>> grids(42)[:4]
+    [(6, 7), (7, 6), (3, 14), (14, 3)]
+    """
+    n = len(_units(n_columns, groups))
+    return sorted(((a, n // a) for a in range(2, n // 2 + 1) if n % a == 0), key=lambda size: max(size))
+
+
+def read_as_grid(size: tuple[int, int], n_columns: int, groups: Sequence[Group] = ()) -> list[NDArray[np.intp]]:
+    """The columns in each of the eight ``scans`` of a grid; those of a group follow each other as they are given."""
+    units = sorted(_units(n_columns, groups))
+    return [np.array([j for unit in scan for j in units[unit]], dtype=np.intp) for scan in scans(*size)]
 
 
 def scans(n_rows: int, n_columns: int) -> list[NDArray[np.intp]]:
