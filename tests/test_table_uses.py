@@ -156,7 +156,7 @@ def test_training_of_a_table(use: Callable[[Path], None], tmp_path: Path) -> Non
 def test_numbers_of_trees_are_judged_on_the_rows_that_reach_a_node() -> None:
     """As on a table of bits, where that is all of them: two equal levels of a category are as good as a bit."""
     from lbarn._engine.codetree import Layout
-    from lbarn._models.tuning import cross_validated
+    from lbarn._models.tuningtrials import cross_validated
     from lbarn._training.data import GivenRows
     from lbarn._training.run import boosting, train_network
 

@@ -17,7 +17,7 @@ from lbarn._engine.bits import pack
 from lbarn._engine.codetree import Layout
 from lbarn._engine.conditional import Boosting, Conditional
 from lbarn._engine.rows import TrainingRows
-from lbarn._models import members, tuning
+from lbarn._models import members, tuning, tuningtrials
 from networks import assert_same_network, rows, still_rising
 
 pytestmark = still_rising
@@ -31,7 +31,7 @@ def clock() -> Iterator[None]:
     """Time passes by a hundredth of a second whenever somebody looks: the same trials on every machine."""
     now = itertools.count()
     with pytest.MonkeyPatch.context() as patch:
-        for module in (tuning, members):
+        for module in (tuning, tuningtrials, members):
             patch.setattr(module, "monotonic", lambda: 0.01 * next(now))
         yield
 
@@ -51,12 +51,12 @@ def test_the_network_is_the_one_that_its_parameters_give(tuned: LBARN) -> None:
 def test_the_parameters_are_those_of_the_best_trial(tuned: LBARN) -> None:
     last = [trial for trial in tuned.trials_ if trial["n_dimensions"] == tuned.trials_[-1]["n_dimensions"]]
     best = max(last, key=lambda trial: trial["valid_log_likelihood"])
-    for name in tuning.GRID:
+    for name in tuningtrials.GRID:
         assert getattr(tuned, name) == best[name]
-    slower = min(tuned.max_iter / tuning.ROUNDS, 5)
+    slower = min(tuned.max_iter / tuningtrials.ROUNDS, 5)
     assert tuned.learning_rate == pytest.approx(best["learning_rate"] / slower)
     assert tuned.n_iter_no_change == pytest.approx(2.5 / tuned.learning_rate, abs=1)
-    names = (*tuning.GRID, "n_dimensions")
+    names = (*tuningtrials.GRID, "n_dimensions")
     assert len({tuple(trial[name] for name in names) for trial in tuned.trials_}) == len(tuned.trials_) > 5
 
 
@@ -76,7 +76,7 @@ def test_on_validation_rows_it_is_no_worse_than_the_defaults(tuned: LBARN) -> No
     default = LBARN(random_state=0).fit(X, X_val=VALID)
     valid = TrainingRows(pack(VALID))
     own, plain = (
-        tuning.cross_validated(model.run_.conditionals, model.run_.layout, valid) for model in (tuned, default)
+        tuningtrials.cross_validated(model.run_.conditionals, model.run_.layout, valid) for model in (tuned, default)
     )
     assert own >= plain
 
@@ -93,14 +93,15 @@ def test_if_nothing_is_better_it_gives_the_network_of_the_defaults(monkeypatch: 
 def test_it_takes_the_order_that_validates_best(monkeypatch: pytest.MonkeyPatch) -> None:
     table = rows(300, 10)
     table[:, 9] = np.random.default_rng(3).random(300) < 0.97  # the last column, which is known by its ones
-    judge, seen = tuning.cross_validated, []
+    judge, seen = tuningtrials.cross_validated, []
 
     def early(conditionals: list[Conditional], layout: Layout, valid: TrainingRows, n_jobs: int | None) -> float:
         place = max(range(10), key=lambda k: valid.bits.column(k).mean())
         seen.append(place)
         return judge(conditionals, layout, valid, n_jobs) - 100 * place
 
-    monkeypatch.setattr(tuning, "cross_validated", early)
+    for module in (tuning, tuningtrials):
+        monkeypatch.setattr(module, "cross_validated", early)
     model = lbarn.tune(table, **BRIEF | {"minutes": 0.2})
     assert isinstance(model.order, list)
     assert model.order.index(9) == min(seen) < 9
@@ -120,7 +121,7 @@ def test_the_search_begins_at_the_defaults(tuned: LBARN) -> None:
     assert first["max_leaf_nodes"] == default.max_leaf_nodes_
     assert tuned.trials_[0]["max_leaf_nodes"] is None  # few columns: as many leaves as go with the rows
     assert {trial["max_leaf_nodes"] for trial in tuned.trials_[1:3]} <= {None, 4, 8}
-    for name in tuning.GRID.keys() - {"max_leaf_nodes"}:
+    for name in tuningtrials.GRID.keys() - {"max_leaf_nodes"}:
         assert first[name] == getattr(default, name)
 
 
@@ -128,7 +129,7 @@ def test_no_trial_begins_and_no_round_is_added_when_the_time_is_up() -> None:
     model = lbarn.tune(rows(2000, 60), **BRIEF | {"minutes": 1e-4})
     assert len(model.trials_) == 1
     assert model.trials_[0]["n_dimensions"] == 8
-    assert model.max_iter == tuning.ROUNDS // 2  # the least
+    assert model.max_iter == tuningtrials.ROUNDS // 2  # the least
     assert model.learning_rate == 2 * model.trials_[0]["learning_rate"]
 
 
@@ -150,7 +151,7 @@ def test_thorough_goes_on_with_settings_that_fast_has_not_tried(tuned: LBARN) ->
     pytest.importorskip("optuna")
     thorough = lbarn.tune(X, VALID, **BRIEF | {"effort": "thorough", "minutes": 0.1})
     assert len(thorough.trials_) > len(tuned.trials_)
-    seen = [tuple(trial[name] for name in (*tuning.GRID, "n_dimensions")) for trial in thorough.trials_]
+    seen = [tuple(trial[name] for name in (*tuningtrials.GRID, "n_dimensions")) for trial in thorough.trials_]
     assert len(set(seen)) == len(seen)
 
 
@@ -213,7 +214,7 @@ def test_numbers_of_trees_are_judged_on_rows_that_did_not_choose_them() -> None:
     how = Boosting(max_leaf_nodes=4, learning_rate=0.3, max_iter=30)
     packed = pack(train), pack(valid)
     trained = [Conditional.train(*packed, d, how) for d in range(12)]
-    judged = tuning.cross_validated(trained, Layout.binary(12), TrainingRows(packed[1]))
+    judged = tuningtrials.cross_validated(trained, Layout.binary(12), TrainingRows(packed[1]))
     expected = 0.0
     for fold in range(5):
         kept = np.arange(50) % 5 != fold
@@ -233,7 +234,9 @@ def test_an_ensemble_has_the_parameters_of_the_best_trial(tmp_path: Any) -> None
     assert isinstance(model, LBARNEnsemble)
     assert 1 <= len(model.members_) <= 2
     best = max(model.trials_, key=lambda trial: (trial["n_dimensions"], trial["valid_log_likelihood"]))
-    assert {name: getattr(model, name) for name in tuning.GRID} == {name: best[name] for name in tuning.GRID}
+    assert {name: getattr(model, name) for name in tuningtrials.GRID} == {
+        name: best[name] for name in tuningtrials.GRID
+    }
     assert model.score(TEST) > lbarn.tune(X, VALID, **BRIEF).score(TEST) - 0.05
     model.save(tmp_path / "m.lbarn")
     loaded = lbarn.load(tmp_path / "m.lbarn")

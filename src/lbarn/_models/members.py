@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 Order = str | NDArray[np.intp]
 _ASKED = 5  # networks, as long as which each finds out for itself
 _GRIDS = 6  # at most, as which the columns are read if random orders do not help
-_SHORT = {"max_iter": 50, "learning_rate": 0.3, "n_iter_no_change": None, "refit": False, "sharpen": False, "verbose": 0}
+_SHORT = {"max_iter": 50, "learning_rate": 0.3, "refit": False, "sharpen": False}
 _AS_LONG_AS = 3  # networks, at most: what short networks of all these readings take
 _CLEARLY = 2.0  # standard errors: the best of some readings has a little luck
 
