@@ -166,6 +166,32 @@ def names_listed(node: ast.AST) -> set[Any]:
     return set()
 
 
+@pytest.mark.parametrize("kind", [LBARN, LBARNEnsemble])
+def test_a_name_that_is_not_one_is_told_with_the_one_that_was_meant(kind: Any) -> None:
+    with pytest.raises(
+        TypeError, match=rf"^{kind.__name__}\(\) got an unexpected .* 'max_iters'; did you mean 'max_iter'\?$"
+    ):
+        kind(max_iters=3)
+    with pytest.raises(TypeError, match=r"argument 'zzz'$"):
+        kind(zzz=3)
+
+
+def test_subclasses_may_have_parameters_of_their_own() -> None:
+    class Named(LBARN):
+        def __init__(self, name: str = "", *, max_iter: int = 5) -> None:
+            super().__init__(max_iter=max_iter)
+            self.name = name
+
+    class Any_(LBARN):
+        def __init__(self, **parameters: Any) -> None:
+            super().__init__(max_iter=len(parameters))
+
+    assert Named("x", max_iter=3).max_iter == 3
+    assert Any_(whatever=1).max_iter == 1
+    with pytest.raises(TypeError, match="Named"):
+        Named(names="x")  # type: ignore[call-arg]
+
+
 def test_lists_of_parameters_are_few() -> None:
     """The list itself, what the core is told, and what ``tune`` chooses from; baselines have parameters of their own."""
     package = Path(lbarn.__file__).parent

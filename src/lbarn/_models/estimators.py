@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import fields
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -35,6 +36,15 @@ class DerivedParameters(BaseEstimator):
         assert issubclass(cls, Parameters)
         cls._parameter_constraints = constraints(cls)
         cls.__doc__ = inspect.cleandoc(cls.__doc__ or "").replace("{parameters}", documented(cls))
+
+    def __new__(cls, *values: Any, **parameters: Any) -> Self:
+        known = inspect.signature(cls.__init__).parameters
+        unknown = sorted(parameters.keys() - known.keys())
+        if unknown and not any(own.kind is own.VAR_KEYWORD for own in known.values()):
+            alike = get_close_matches(unknown[0], known.keys())
+            hint = f"; did you mean {alike[0]!r}?" if alike else ""
+            raise TypeError(f"{cls.__name__}() got an unexpected keyword argument {unknown[0]!r}{hint}")
+        return super().__new__(cls)
 
     def validated(self) -> Self:
         """The same estimator, if all of its parameters are allowed."""

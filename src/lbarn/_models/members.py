@@ -145,9 +145,9 @@ class Members:
 
     def _forget(self, k: int) -> None:
         """A member that does not pay."""
-        for kept in (self._trained, self._log_p, self._models):
-            for key in [own for own in kept if own == k or own == (k, 0)]:
-                del kept[key]
+        self._trained.pop((k, 0), None)
+        self._log_p.pop((k, 0), None)
+        self._models.pop(k, None)
 
     def _in_time(self, deadline: float | None, networks: int = 1) -> bool:
         return deadline is None or not self._trained or monotonic() + networks * self._longest < deadline
