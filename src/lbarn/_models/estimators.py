@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -35,21 +36,30 @@ class DerivedParameters(BaseEstimator):
         super().__init_subclass__(**kwargs)
         assert issubclass(cls, Parameters)
         cls._parameter_constraints = constraints(cls)
+        if "__init__" not in vars(cls):
+            cls.__init__ = _checked(cls.__init__)  # type: ignore[method-assign]
         cls.__doc__ = inspect.cleandoc(cls.__doc__ or "").replace("{parameters}", documented(cls))
-
-    def __new__(cls, *values: Any, **parameters: Any) -> Self:
-        known = inspect.signature(cls.__init__).parameters
-        unknown = sorted(parameters.keys() - known.keys())
-        if unknown and not any(own.kind is own.VAR_KEYWORD for own in known.values()):
-            alike = get_close_matches(unknown[0], known.keys())
-            hint = f"; did you mean {alike[0]!r}?" if alike else ""
-            raise TypeError(f"{cls.__name__}() got an unexpected keyword argument {unknown[0]!r}{hint}")
-        return super().__new__(cls)
 
     def validated(self) -> Self:
         """The same estimator, if all of its parameters are allowed."""
         self._validate_params()
         return self
+
+
+def _checked(init: Callable[..., None]) -> Callable[..., None]:
+    """The same, but a name that it does not know is told in the model's words."""
+
+    @wraps(init)
+    def own(self: Any, *values: Any, **parameters: Any) -> None:
+        known = inspect.signature(init).parameters
+        unknown = sorted(parameters.keys() - known.keys())
+        if unknown:
+            alike = get_close_matches(unknown[0], known)
+            hint = f"; did you mean {alike[0]!r}?" if alike else ""
+            raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {unknown[0]!r}{hint}")
+        init(self, *values, **parameters)
+
+    return own
 
 
 def parameters_to_json(model: Parameters) -> dict[str, Any]:
