@@ -1,6 +1,6 @@
 """Which orders an ensemble should have, how many networks of each, and with which weights: on validation rows, to choose by.
 
-    python benchmarks/bench_orders.py [--only adult dna mushrooms nips] [--jobs 2] [--smoke]
+    python benchmarks/bench_orders.py [--only adult connect4 dna mushrooms nips] [--jobs 2] [--smoke]
 
 All networks learn from the training rows, a fifth of them held out, and are judged on the set's validation rows, of which they have seen nothing.
 The data is read from the folder LBARN_DATA, or else from ../shared/data beside the project; --smoke takes scikit-learn's digits. What was
@@ -91,7 +91,7 @@ def report(sets: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = ["adult", "dna", "mushrooms", "nips"]
+    names = ["adult", "connect4", "dna", "mushrooms", "nips"]
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="SET")
     options = arguments(parser)
     if options.smoke:

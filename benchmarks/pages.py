@@ -116,7 +116,8 @@ def put_into(page_name: str, text: str, results: dict[str, Any]) -> None:
     if not found:
         sys.exit(f"{page} has no line {begin}")
     commands = "\n".join(f"    {command}" for command in commands_in(results.get("sets", results)))
-    page.write_text(f"{before}{begin}{text}\n{commands}\n\n{END}{rest.partition(END)[2].lstrip()}")
+    after = rest.partition(END)[2].lstrip()
+    page.write_text(f"{before}{begin}{text}\n{commands}\n\n{END}" + (f"\n{after}" if after else ""))
 
 
 def measured_before(name: str, options: Any) -> dict[str, Any]:
