@@ -27,6 +27,7 @@ import resource
 import sys
 from collections.abc import Callable
 from itertools import pairwise, product
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -318,7 +319,8 @@ def show(sets: dict[str, Any], options: Any) -> None:
     sets = {name: sets[name] for name in TARGETS if name in sets}
     publish({"sets": sets}, "\n".join(of_measure(sets, *measure) for measure in MEASURES), options, "tables")
     if not options.results and not options.smoke:
-        put_into("how-good", summary(sets), {"sets": sets})
+        short = {"command": "python benchmarks/tables.py --models " + " ".join(map(quote, GENERATORS))}
+        put_into("how-good", summary(sets), short)  # those of the cells are in the other page
 
 
 def main() -> None:
