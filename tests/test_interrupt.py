@@ -93,7 +93,8 @@ def test_ctrl_c_ends_threads_and_processes_at_once(parallel: dict[str, Any], to_
 
 
 def test_an_interrupted_fit_continues_to_the_same_model_file(tmp_path: Path) -> None:
-    shape, parameters = (4000, 24), {"max_leaf_nodes": 16, "max_iter": 300, "random_state": 0}
+    shape = (8000, 48)  # seconds, of which the interrupt needs to find one
+    parameters: dict[str, Any] = {"max_leaf_nodes": 16, "max_iter": 1500, "n_iter_no_change": None, "random_state": 0}
     process = start(
         shape,
         parameters,
