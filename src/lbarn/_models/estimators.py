@@ -48,10 +48,10 @@ class DerivedParameters(BaseEstimator):
 
 def _checked(init: Callable[..., None]) -> Callable[..., None]:
     """The same, but a name that it does not know is told in the model's words."""
+    known = inspect.signature(init).parameters
 
     @wraps(init)
     def own(self: Any, *values: Any, **parameters: Any) -> None:
-        known = inspect.signature(init).parameters
         unknown = sorted(parameters.keys() - known.keys())
         if unknown:
             alike = get_close_matches(unknown[0], known)

@@ -75,8 +75,9 @@ class Members:
 
         After the deadline no network is begun but the first.
         """
-        n_bags, n_networks = self._parameters.n_bags, self._parameters.n_bags * len(orders)
+        n_bags = self._parameters.n_bags
         if compare and len(orders) > 1 and not self._mixing_pays(orders, deadline):
+            n_networks = n_bags * len(orders)
             orders = [orders[0], *self._readings(len(orders) - 1, deadline)]
             n_bags = n_networks // len(orders)
         for bag in range(n_bags):
@@ -102,18 +103,23 @@ class Members:
 
         Short networks find the grid, if there is one, and which of its scans to try first.
         """
-        data, n_columns = self.bag(0).filled(self._seed), self._rows.n_columns
+        rows, n_columns = self.bag(0), self._rows.n_columns
+        data = rows.filled(self._seed)
         sizes = grids(n_columns, data.groups)[:_GRIDS]
         self._forget(1)
         if not sizes or not self._in_time(deadline, networks=_AS_LONG_AS):
             return []
-        given = self._short(np.arange(n_columns))
+
+        def short(order: NDArray[np.intp]) -> Floats:
+            return self._short(order, rows, data.valid)
+
+        given = short(np.arange(n_columns))
         scans = [read_as_grid(size, n_columns, data.groups) for size in sizes]
-        across = [self._gain(given, own[1]) for own in scans]
+        across = [self._gain(given, short(own[1])) for own in scans]
         best = int(np.argmax(across))
         if across[best] <= 0:
             return []
-        gains = [self._gain(given, order) for order in scans[best][2:]]
+        gains = [self._gain(given, short(order)) for order in scans[best][2:]]
         promising = sorted(zip([across[best], *gains], scans[best][1:]), key=lambda own: own[0], reverse=True)
         kept: list[NDArray[np.intp]] = []
         for i, (gain, order) in enumerate(promising):
@@ -127,20 +133,19 @@ class Members:
                     self._forget(k)
         return kept
 
-    def _gain(self, given: Floats, order: NDArray[np.intp]) -> float:
-        """How much likelier, at the least, held-out rows are if a short network of this order is mixed with that of the given one."""
-        gains = np.logaddexp(given, self._short(order)) - np.log(2) - given
+    def _gain(self, given: Floats, other: Floats) -> float:
+        """How much likelier, at the least, rows that the first bag holds out are under a mixture of two networks than under the first of them."""
+        gains = np.logaddexp(given, other) - np.log(2) - given
         weight = np.ones(len(gains)) if self._weight[0] is None else self._weight[0]
         mean = np.average(gains, weights=weight)
         error = np.sqrt((weight**2 * (gains - mean) ** 2).sum()) / weight.sum()
         return float(mean - _CLEARLY * error)
 
-    def _short(self, order: NDArray[np.intp]) -> Floats:
-        """log p of the rows that the first bag holds out, by a network of few rounds."""
+    def _short(self, order: NDArray[np.intp], rows: GivenRows, valid: TrainingRows) -> Floats:
+        """log p of the rows that are held out, by a network of few rounds."""
         counts, leaves = self._found[0]
         model = self._model(order, 0, 0).set_params(**_SHORT, counts=counts, max_leaf_nodes=leaves)
-        run = train_run(model, self.bag(0))
-        valid = self.bag(0).filled(self._seed).valid
+        run = train_run(model, rows)
         return log_likelihood_before_refit(run, run.select(model.selection), valid, model.n_jobs)
 
     def _forget(self, k: int) -> None:

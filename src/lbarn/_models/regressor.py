@@ -176,9 +176,10 @@ def _to_parts(model: LBARNRegressor, trim: bool) -> tuple[dict[str, Any], ToWrit
 
 
 def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARNRegressor:
-    kinds: dict[str, type[LBARN | LBARNEnsemble]] = {"LBARN": LBARN, "LBARNEnsemble": LBARNEnsemble}
     with modelfile.sensible():
-        model = LBARNRegressor(estimator_from_json(header["estimator"], kinds))
+        model = LBARNRegressor(
+            estimator_from_json(header["estimator"], {"LBARN": LBARN, "LBARNEnsemble": LBARNEnsemble})
+        )
         part = dict(header["network"])
     network = modelfile.from_parts(part.pop("kind", None), part, tensors)
     fitted = TargetNetwork.checked(network)
