@@ -33,6 +33,7 @@ import pytest
         ("bench_table_training.py", "cells against weight 0"),
         ("irrelevant.py", "test, copy 3"),
         ("mixture_start.py", "mixture as the start"),
+        ("repeats.py", "test rows seen before"),
         ("images.py", "test nats, apart"),
         ("newton.py", "gradient"),
         ("bench_scale.py", "CPU microseconds per row"),

@@ -84,7 +84,14 @@ def _content(model: Model) -> dict[str, Any]:
         assert isinstance(model, _Network)
         return _network(model)
     each = zip(parts.labels, parts.shares, parts.models)
-    return {parts.name: [{"label": label, "share": share, **_content(part)} for label, share, part in each]}
+    own = [{"label": label, "share": share, **_content(part)} for label, share, part in each]
+    return {parts.name: own, **_repeats(model)}
+
+
+def _repeats(model: Model) -> dict[str, Any]:
+    """Rows that are kept as they are."""
+    own = getattr(model, "repeats_", None)
+    return {} if own is None else {"repeats": {"rows": len(own), "share": own.share, "gain": own.gain}}
 
 
 _PART = {"classes": "class", "members": "member"}
@@ -117,7 +124,8 @@ def _network(model: _Network) -> dict[str, Any]:
             "median": float(np.median(counts)),
             "most": int(counts.max()),
         },
-        "fingerprint": model.network_.fingerprint().hex(),
+        "fingerprint": model.distribution.fingerprint().hex(),
+        **_repeats(model),
     }
     if not isinstance(model, LBARN):
         return found
@@ -354,6 +362,8 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
         elif name == "log_likelihood":
             each = ", ".join(f"{part} {nats:.4f}" for part, nats in value.items())
             yield f"log-likelihood  {each} (nats per row)"
+        elif name == "repeats":
+            yield f"repeats         {value['rows']:,} rows, {value['share']:.1%} of new ones ({value['gain']:+.4f} nats per row)"
         elif name in _PART:
             for own in value:
                 yield f"{_PART[name]} {own['label']} ({own['share']:.1%})"

@@ -267,6 +267,15 @@ class LearnerParameters(Parameters):
         paper=False,
         of_data=True,
     )
+    repeats: str | bool = param(
+        "auto",
+        "Whether training rows of 0 and 1 are kept as they are, beside the network, because new rows repeat them: P(x) is then a mixture of both, "
+        'the model file holds these rows, and samples repeat them. "auto" does so if held-out rows are clearly likelier.',
+        "auto",
+        "boolean",
+        paper=False,
+        of_data=True,
+    )
     image_shape: tuple[int, int] | None = param(
         None,
         "Rows and columns, if a row of the table is an image, whose pixels are numbered row by row.",

@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from lbarn._models.density import Density
 from lbarn._network.conditioning import Effort
 from lbarn._network.mixture import Mixture
-from lbarn._network.network import Distribution, Given, Network
+from lbarn._network.network import Distribution, Given
+from lbarn._network.repeats import Repeating
 from lbarn._tables.table import read_like
 
 __all__ = ["THRESHOLDS", "Calibration", "CalibrationTally", "Cells", "cells", "completed"]
@@ -57,11 +58,13 @@ def cells(model: Density, X: Any, *, random_state: Any = 0) -> Iterator[Cells]:
     table = read_like(X, model.table_format_, model.n_features_in_, binarize=model.binarize)
     random = check_random_state(random_state)
     distribution = model.distribution
+    if isinstance(distribution, Repeating) and isinstance(distribution.model, Mixture):
+        distribution = (
+            distribution.model
+        )  # a mixture has no probabilities of values to which rows that repeat could add
+    networks: list[tuple[Distribution, float]] = [(distribution, 1.0)]
     if isinstance(distribution, Mixture):
         networks = list(zip(distribution.networks, distribution.weights.tolist()))
-    else:
-        assert isinstance(distribution, Network)
-        networks = [(distribution, 1.0)]
     for _, values, missing in table.chunks():
         known = np.ones_like(values) if missing is None else ~missing
         for network, weight in networks:

@@ -19,14 +19,16 @@ from lbarn._engine.rows import TrainingRows
 from lbarn._models.density import Density, all_or_nothing
 from lbarn._models.estimators import DerivedParameters, parameters_from_json, parameters_to_json
 from lbarn._models.lbarn import LBARN, records, untimed
-from lbarn._models.members import Members, log_likelihood_before_refit
+from lbarn._models.members import Members
 from lbarn._network import modelfile
 from lbarn._network.container import Tensors, ToWrite, expect
 from lbarn._network.mixture import Mixture, best_weights
+from lbarn._network.repeats import Repeating, Repeats
 from lbarn._training.checkpoint import Checkpoint
-from lbarn._training.data import GivenRows
+from lbarn._training.data import GivenRows, checked_weights, coded_rows
 from lbarn._training.order import image_size, is_permutation, scans
-from lbarn._training.run import identity
+from lbarn._training.repeats import check_repeats, renewed
+from lbarn._training.run import identity, log_likelihood_before_refit
 from lbarn.errors import ModelFileError
 from lbarn.parameters import EnsembleParameters
 
@@ -51,6 +53,8 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
     weights_ : ndarray of shape (K,)
     mixture_ : Mixture
         The trained mixture as a value of its own.
+    repeats_ : Repeats or None
+        The training rows that are kept, once for all members, because new ones repeat them.
     feature_importances_ : ndarray of shape (D, D)
         The weighted mean of the members'.
     valid_log_likelihood_ : float
@@ -76,19 +80,21 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
     members_: list[LBARN]
     weights_: Floats
     mixture_: Mixture
+    repeats_: Repeats | None
     seed_: int
     valid_log_likelihood_: float
     trials_: list[dict[str, Any]]
+    _distribution: Mixture | Repeating
     _validation: TrainingRows | None  # to find the weights on again, as long as the model has not been through a file
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "mixture_")
 
     @property
-    def distribution(self) -> Mixture:
-        """The trained mixture, apart from tables and parameters."""
+    def distribution(self) -> Mixture | Repeating:
+        """The trained mixture, and rows that repeat if there are any, apart from tables and parameters."""
         check_is_fitted(self)
-        return self.mixture_
+        return self._distribution
 
     # ------------------------------------------------------------------ fit
 
@@ -141,6 +147,12 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
                 "weights='em' needs rows that no member was trained on, and with bagging=True there are none; set "
                 "weights='equal'"
             )
+        if self.bagging and self.repeats and self.repeats != "auto":
+            raise ValueError(
+                "repeats=True needs rows that no member was trained on, and with bagging=True there are none; leave it at 'auto'"
+            )
+        if targets is None:
+            check_repeats(self, rows)
         orders = ["given"] * self.n_orders if targets is not None else self._orders(rows.n_columns)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if checkpoint is not None:
@@ -165,7 +177,7 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
             weights = best_weights(*training.held_out(len(members)))
         if not self.bagging:
             self.valid_log_likelihood_ = training.valid_log_likelihood(weights)
-        self._mix(weights)
+        self._mix(weights, training.repeats(weights) if targets is None else None)
         return self
 
     def _compares_orders(self, targets: Sequence[int] | None) -> bool:
@@ -198,12 +210,18 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
             )
         return all_scans[: self.n_orders]
 
-    def _mix(self, weights: Floats) -> None:
-        self.weights_ = weights
+    def _mix(self, weights: Floats, repeats: Repeats | None) -> None:
+        self.weights_, self.repeats_ = weights, repeats
         self.mixture_ = Mixture(tuple(member.network_ for member in self.members_), weights)
+        self._distribution = self.mixture_ if repeats is None else Repeating(self.mixture_, repeats)
 
     def restored(
-        self, members: list[LBARN], weights: Floats, seed: int, trials: list[dict[str, Any]] | None = None
+        self,
+        members: list[LBARN],
+        weights: Floats,
+        seed: int,
+        trials: list[dict[str, Any]] | None = None,
+        repeats: Repeats | None = None,
     ) -> LBARNEnsemble:
         """Fitted with members that are there already."""
         first = members[0]
@@ -211,7 +229,7 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
         self.members_, self.seed_, self._validation = members, seed, None
         if trials is not None:
             self.trials_ = trials
-        self._mix(weights)
+        self._mix(weights, repeats)
         return self
 
     # ------------------------------------------------------------------ select and refit
@@ -235,16 +253,21 @@ class LBARNEnsemble(modelfile.SavedModel, DerivedParameters, EnsembleParameters,
             found = [(own.run_, np.array([len(trees) for trees in own.network_.trees])) for own in self.members_]
             log_p = [log_likelihood_before_refit(*own, self._validation, self.n_jobs) for own in found]
             weights = best_weights(np.stack(log_p, axis=1), self._validation.weight)
-        self._mix(weights)
+        self._mix(weights, self.repeats_)
         return self
 
     @all_or_nothing
     def refit_leaves(self, X: Any, *, sample_weight: ArrayLike | None = None) -> LBARNEnsemble:
-        """Renew the leaf values of all members on ``X``, as ``LBARN.refit_leaves`` does; the weights stay."""
+        """Renew the leaf values of all members on ``X``, as ``LBARN.refit_leaves`` does, and the rows that repeat; the weights stay."""
         check_is_fitted(self)
         own = [copy(member).set_params(n_jobs=self.n_jobs) for member in self.members_]
         self.members_ = [member.refit_leaves(X, sample_weight=sample_weight) for member in own]
-        self._mix(self.weights_)
+        repeats = self.repeats_
+        if repeats is not None:
+            table = self._ready(X)
+            weight = checked_weights(sample_weight, table.n_rows, "sample_weight")
+            repeats = renewed(repeats, coded_rows(table, weight))
+        self._mix(self.weights_, repeats)
         return self
 
 
@@ -261,7 +284,9 @@ def _to_parts(model: LBARNEnsemble, trim: bool) -> tuple[dict[str, Any], ToWrite
     }
     if hasattr(model, "trials_"):
         header["trials"] = untimed(model.trials_)
-    return header, {"weights": model.weights_, **modelfile.nest([arrays for _, _, arrays in parts])}
+    described, rows = modelfile.pack_repeats(model.repeats_)
+    arrays = modelfile.nest([arrays for _, _, arrays in parts])
+    return header | described, {"weights": model.weights_, **rows, **arrays}
 
 
 def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARNEnsemble:
@@ -280,7 +305,10 @@ def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARNEnsemble:
     first = members[0]
     if any((m.n_features_in_, m.table_format_) != (first.n_features_in_, first.table_format_) for m in members):
         raise ModelFileError("its members do not have the same columns")
-    return model.restored(members, weights, seed, trials)
+    repeats = None
+    if first.codebook_.is_binary:
+        repeats = modelfile.unpack_repeats(header, tensors, first.codebook_.n_columns)
+    return model.restored(members, weights, seed, trials, repeats)
 
 
 modelfile.register(LBARNEnsemble, _to_parts, _from_parts)

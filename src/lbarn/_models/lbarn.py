@@ -24,12 +24,14 @@ from lbarn._models.estimators import DerivedParameters, parameters_from_json, pa
 from lbarn._network import modelfile
 from lbarn._network.container import Tensors, ToWrite, expect
 from lbarn._network.network import Network
+from lbarn._network.repeats import Repeating, Repeats
 from lbarn._tables.codebook import Codebook
 from lbarn._tables.table import TableFormat
 from lbarn._training.data import GivenRows, checked_weights, coded_rows
 from lbarn._training.order import is_permutation
 from lbarn._training.progress import CallbackSupport, fit_progress
-from lbarn._training.run import TrainingRun, boosting, is_auto, train_run
+from lbarn._training.repeats import check_repeats, find_repeats, renewed
+from lbarn._training.run import TrainingRun, boosting, is_auto, log_likelihood_before_refit, train_run
 from lbarn._training.selection import SELECTIONS
 from lbarn.errors import ModelFileError
 from lbarn.parameters import NetworkParameters
@@ -63,6 +65,8 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
         ``[i, j]``: summed gain of predictor ``j`` for variable ``i`` over the selected trees.
     network_ : Network
         The trained network as a value of its own.
+    repeats_ : Repeats or None
+        The training rows that are kept because new ones repeat them: ``len(repeats_)`` different ones, ``repeats_.share`` of new rows.
     search_results_ : list of dict
         What ``"auto"`` tried, with the validation log-likelihood over the dimensions trained by then.
     trials_ : list of dict
@@ -95,6 +99,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
 
     run_: TrainingRun
     network_: Network
+    repeats_: Repeats | None
     order_: NDArray[np.intp]
     n_trees_: NDArray[np.intp]
     train_curve_: NDArray[np.float64]
@@ -105,15 +110,16 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
     selection_: str
     max_leaf_nodes_: int
     learning_rate_: float
+    _distribution: Network | Repeating
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "network_")
 
     @property
-    def distribution(self) -> Network:
-        """The trained network, apart from tables and parameters."""
+    def distribution(self) -> Network | Repeating:
+        """The trained network, and rows that repeat if there are any, apart from tables and parameters."""
         check_is_fitted(self)
-        return self.network_
+        return self._distribution
 
     def _explained(self) -> float | None:
         found = self.run_.log_likelihood([len(own) for own in self.network_.trees])
@@ -124,7 +130,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
         shares = (
             np.stack([1 - rates, rates]) if bits else np.concatenate([_shares(c.mass) for c in self.codebook_.codes])
         )
-        return found[1] + float(entr(shares).sum())
+        return found[1] + float(entr(shares).sum()) + (0.0 if self.repeats_ is None else self.repeats_.gain)
 
     # ------------------------------------------------------------------ fit
 
@@ -172,6 +178,8 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
         """
         if isinstance(self.n_iter_no_change, int) and self.selection != "individual":
             raise ValueError(f"n_iter_no_change works with selection='individual' only, not {self.selection!r}")
+        if targets is None:
+            check_repeats(self, rows)
         before = self.run_ if self.warm_start and hasattr(self, "run_") else None
         total = None if is_auto(self) and before is None else rows.n_columns if targets is None else len(targets)
         with fit_progress(self, total, self.verbose) as progress:
@@ -187,10 +195,20 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
             )
         self._remember(rows.format, rows.n_given, rows.base_rates(), rows.book)
         self.__dict__.pop("trials_", None)  # of an earlier fit
-        self._take(run, self.selection, run.select(self.selection))
+        chosen = run.select(self.selection)
+        self._take(run, self.selection, chosen, self._repeats(rows, run, chosen) if targets is None else None)
         return self
 
-    def _take(self, run: TrainingRun, selection: str, n_trees: NDArray[np.intp]) -> None:
+    def _repeats(self, rows: GivenRows, run: TrainingRun, chosen: NDArray[np.intp]) -> Repeats | None:
+        rows = rows.divided(self.validation_fraction, run.seed)
+
+        def log_p_of(numbers: NDArray[np.intp]) -> NDArray[np.float64]:
+            assert rows.valid is not None
+            return log_likelihood_before_refit(run, chosen, rows.valid.take(numbers), self.n_jobs)
+
+        return find_repeats(self, rows, log_p_of)
+
+    def _take(self, run: TrainingRun, selection: str, n_trees: NDArray[np.intp], repeats: Repeats | None) -> None:
         """Make a selection of a run the model; ``n_trees`` go by node."""
         position = np.argsort(run.order)
         network = run.network(n_trees)
@@ -200,6 +218,8 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
         fitted: dict[str, Any] = {
             "run_": run,
             "network_": network,
+            "repeats_": repeats,
+            "_distribution": network if repeats is None else Repeating(network, repeats),
             "order_": run.order,
             "n_trees_": network.column_trees[position],
             "selection_": selection,
@@ -225,11 +245,12 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
         base_rates: NDArray[np.float64] | None,
         codebook: Codebook | None = None,
         trials: list[dict[str, Any]] | None = None,
+        repeats: Repeats | None = None,
     ) -> LBARN:
         """Fitted with a run that is there already; ``n_trees`` go by node. Without a codebook all columns are binary."""
         n_given = len(run.order) if codebook is None else codebook.n_columns + len(codebook.left_out)
         self._remember(table_format, n_given, base_rates, codebook)
-        self._take(run, selection, n_trees)
+        self._take(run, selection, n_trees, repeats)
         if trials is not None:
             self.trials_ = trials
         return self
@@ -239,22 +260,24 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
     def select(self, method: str) -> LBARN:
         """Choose the numbers of trees again, by any of the selections, from the same training run."""
         check_is_fitted(self)
-        self._take(self.run_, method, self.run_.select(method))
+        self._take(self.run_, method, self.run_.select(method), self.repeats_)
         return self
 
     def refit_leaves(self, X: Any, *, sample_weight: ArrayLike | None = None) -> LBARN:
         """Renew the leaf values of all trees on ``X``, round by round, their splits kept.
 
-        A leaf that meets no row gets 0. ``select`` still works, on the curves of the training run.
+        A leaf that meets no row gets 0. ``select`` still works, on the curves of the training run. If there are rows that repeat, they are
+        now those of ``X``.
         """
         table = self._ready(X)
-        rows = coded_rows(table, checked_weights(sample_weight, table.n_rows, "sample_weight"))
-        if rows.cells is None:
-            rows = rows.filled(rows.common_values())
+        given = coded_rows(table, checked_weights(sample_weight, table.n_rows, "sample_weight"))
+        if given.cells is None:
+            rows = given.filled(given.common_values())
         else:
-            rows = replace(rows, common=rows.common_cells(self.codebook_.layout))
+            rows = replace(given, common=given.common_cells(self.codebook_.layout))
         run = self.run_.refitted(rows.in_order(self.order_, self.run_.layout), n_jobs=self.n_jobs)
-        self._take(run, self.selection_, np.array([len(own) for own in self.network_.trees], dtype=np.intp))
+        repeats = None if self.repeats_ is None else renewed(self.repeats_, given)
+        self._take(run, self.selection_, np.array([len(own) for own in self.network_.trees], dtype=np.intp), repeats)
         return self
 
     def cumulative_score(self, X: Any) -> NDArray[np.float64]:
@@ -304,6 +327,8 @@ def _to_parts(model: LBARN, trim: bool) -> tuple[dict[str, Any], ToWrite]:
         "order": model.order_.astype(np.int64),
         "n_trees": counts.astype(np.int64),
     }
+    described, rows = modelfile.pack_repeats(model.repeats_)
+    header, tensors = header | described, {**tensors, **rows}
     if run.n_valid:
         header["n_valid"] = run.n_valid
     if run.stretch != NO_STRETCH:
@@ -406,7 +431,8 @@ def _from_parts(header: dict[str, Any], tensors: Tensors) -> LBARN:
     run = TrainingRun(
         order, layout, conditionals, how, seed, n_valid, model.pooling, stretch=stretch, search_results=found
     )
-    return model.restored(run, selection, counts, table_format, base_rates, book, trials)
+    repeats = modelfile.unpack_repeats(header, tensors, D) if layout.is_binary else None
+    return model.restored(run, selection, counts, table_format, base_rates, book, trials, repeats)
 
 
 def _curves(

@@ -13,16 +13,17 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from lbarn._engine.rows import TrainingRows
-from lbarn._engine.trees import UNIT
 from lbarn._models.lbarn import LBARN
+from lbarn._network.repeats import Repeats
 from lbarn._training.averaging import averaged
 from lbarn._training.data import GivenRows
 from lbarn._training.order import grids, read_as_grid
 from lbarn._training.progress import fit_progress
-from lbarn._training.run import TrainingRun, is_auto, train_run
+from lbarn._training.repeats import find_repeats
+from lbarn._training.run import TrainingRun, is_auto, log_likelihood_before_refit, train_run
 from lbarn.parameters import EnsembleParameters, LearnerParameters
 
-__all__ = ["Members", "log_likelihood_before_refit"]
+__all__ = ["Members"]
 
 Floats = NDArray[np.float64]
 Order = str | NDArray[np.intp]
@@ -180,6 +181,17 @@ class Members:
         log_p = np.stack([self._log_p[k, 0] for k in range(len(weights))], axis=1)
         return float(np.average(logsumexp(log_p + np.log(weights), axis=1), weights=self._weight[0]))
 
+    def repeats(self, weights: Floats) -> Repeats | None:
+        """The rows that new ones repeat, by what the first members say of the rows that the first bag holds out, mixed."""
+        if self._parameters.bagging:
+            return None
+
+        def log_p_of(numbers: NDArray[np.intp]) -> Floats:
+            log_p = np.stack([self._log_p[k, 0][numbers] for k in range(len(weights))], axis=1)
+            return logsumexp(log_p + np.log(weights), axis=1)
+
+        return find_repeats(self._parameters, self.bag(0), log_p_of)
+
     def _model(self, order: Order, k: int, bag: int) -> LBARN:
         seeds = np.random.default_rng([self._seed, 1, *([bag] if bag else [])]).integers(2**31 - 1, size=k + 1)
         return LBARN(**{**self._own, "order": order, "random_state": int(seeds[k])})
@@ -224,18 +236,3 @@ class Members:
 
 def _all_trees(run: TrainingRun) -> NDArray[np.intp]:
     return np.array([len(own) for own in run.trees], dtype=np.intp)
-
-
-def log_likelihood_before_refit(
-    run: TrainingRun, n_trees: NDArray[np.intp], rows: TrainingRows, n_jobs: int | None
-) -> Floats:
-    """log p of the values of every row that are there, by leaves that have not learned from these rows."""
-    network = run.network(n_trees, renewed=False)
-    rows = rows.in_order(run.order, run.layout)
-    if rows.cells is not None:
-        return UNIT * network.log_p(rows.cells.T, n_jobs).astype(np.float64)
-    bits = rows.bits.unpack()
-    if rows.missing is None:
-        return UNIT * network.log_p(bits, n_jobs).astype(np.float64)
-    each = network.log_p_each(bits, n_jobs)
-    return UNIT * np.where(rows.missing.unpack().T, 0, each).sum(axis=0).astype(np.float64)

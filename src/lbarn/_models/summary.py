@@ -37,6 +37,11 @@ def model_html(model: Density, explained: float | None) -> str:
         )
     elif explained is not None:
         parts.append("<p>On held-out rows it is no better than independent columns.</p>")
+    repeats = getattr(model, "repeats_", None)
+    if repeats is not None:
+        parts.append(
+            f"<p>{repeats.share:.1%} of new rows are taken to repeat one of {len(repeats):,} rows that are kept in the model as they are.</p>"
+        )
     is_open = " open" if len(columns) <= _OPEN else ""
     parts.append(f"<details{is_open}><summary>Columns</summary>{columns.to_html()}</details>")
     label = repr(columns[-1].name)

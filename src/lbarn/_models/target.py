@@ -15,6 +15,7 @@ from lbarn._engine.codetree import UNKNOWN
 from lbarn._models.ensemble import LBARNEnsemble
 from lbarn._models.lbarn import LBARN
 from lbarn._models.predicted import ConditionalDistribution
+from lbarn._network.repeats import Repeating
 from lbarn._tables.coded import CodedTable
 from lbarn._tables.codes import ColumnCode
 from lbarn._tables.column import Column
@@ -87,6 +88,8 @@ class TargetNetwork:
             member.order_[-1] != last for member in members
         ):
             raise ModelFileError("the column to predict is not the last one")
+        if model.repeats_ is not None:
+            raise ModelFileError("rows that repeat do not go with a column to predict")
         return cls(model)
 
     @property
@@ -110,10 +113,11 @@ class TargetNetwork:
         y = self.code.plain.take(np.zeros(0, np.intp)).blank(table.n_rows)
         joined = table.with_last(model.table_format_.labels(model.n_features_in_)[-1], y, "object")
         common = np.array([int(code.mass.argmax()) for code in book.codes], np.uint16)
-        parts = []
+        own, parts = model.distribution, []
+        assert not isinstance(own, Repeating)  # a column alone was trained
         for chunk in CodedTable(joined, book).without(book.n_columns - 1).chunks():
             cells = np.where(chunk.cells == UNKNOWN, common, chunk.cells)
-            parts.append(np.exp(model.distribution.last_column(cells, model.n_jobs)))
+            parts.append(np.exp(own.last_column(cells, model.n_jobs)))
         return ConditionalDistribution(self.code, np.concatenate(parts), model.table_format_, model.n_features_in_ - 1)
 
 

@@ -21,12 +21,11 @@ from sklearn.utils import check_random_state
 from lbarn._engine.rows import TrainingData
 from lbarn._models.ensemble import LBARNEnsemble
 from lbarn._models.lbarn import LBARN
-from lbarn._models.members import log_likelihood_before_refit
 from lbarn._models.tuningtrials import ROUNDS, Setting, TimeIsUp, Trial, Trials, cross_validated, setting_of, shown_to
 from lbarn._training.averaging import averaged
 from lbarn._training.counts import kinds_of_ones
 from lbarn._training.data import GivenRows
-from lbarn._training.run import settle, shared_trees
+from lbarn._training.run import log_likelihood_before_refit, settle, shared_trees
 from lbarn.parameters import takes
 
 __all__ = ["tune"]

@@ -17,7 +17,7 @@ the last bit: every machine decodes what another encoded.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,6 @@ from lbarn._engine.trees import probabilities
 from lbarn._network.codec import (
     BLOCK_ROWS,
     OTHER_ROWS,
-    PRECISION,
     Codec,
     Submit,
     cut,
@@ -38,6 +37,7 @@ from lbarn._network.codec import (
     pop_groups,
     sealed,
     threads,
+    whole_weights,
 )
 from lbarn._network.envelope import new_digest
 from lbarn.errors import CompressedDataError
@@ -54,14 +54,38 @@ _SLACK_BITS, _SLACK_ROWS = 64, 8
 _LEAST = 20 << 20  # log-likelihood by which a member may fall behind, in units of 2^-20: beyond, it does not matter
 
 
-class MixtureCodec:
-    """Turns rows into bytes and back under a mixture of networks."""
+class MemberCodec(Protocol):
+    """Puts rows on a coder's stack, and takes them off again."""
 
-    def __init__(self, networks: Sequence[Network], weights: NDArray[np.float64], n_jobs: int | None) -> None:
-        self._networks = networks
+    fingerprint: bytes
+
+    def push(self, coder: _core.Coder, rows: Cells, submit: Submit) -> None: ...
+    def pop(self, coder: _core.Coder, n_rows: int, submit: Submit) -> Cells: ...
+
+
+class LastMember(MemberCodec, Protocol):
+    """A member that is no network, beside others that are."""
+
+    def log_p(self, rows: Cells) -> NDArray[np.int64]:
+        """log p of every row, in units of 2^-30."""
+
+
+class MixtureCodec:
+    """Turns rows into bytes and back under a mixture of networks, and perhaps of a ``last`` member that is none."""
+
+    def __init__(
+        self,
+        networks: Sequence[Network],
+        weights: NDArray[np.float64],
+        n_jobs: int | None,
+        last: LastMember | None = None,
+    ) -> None:
+        self._networks, self._last = networks, last
         self._layout = networks[0].layout
-        self._codecs = [Codec(network, n_jobs) for network in networks]
-        self._prior = _whole(weights[:, None])[:, 0]
+        self._first = Codec(networks[0], n_jobs)
+        others: list[MemberCodec] = [Codec(network, n_jobs) for network in networks[1:]]
+        self._codecs = [self._first, *others, *([] if last is None else [last])]
+        self._prior = whole_weights(weights[:, None])[:, 0]
         self._n_jobs = n_jobs
         digest = new_digest(16)
         digest.update(self._prior.astype("<i8").tobytes())
@@ -127,7 +151,7 @@ class MixtureCodec:
     def _group_sizes(self) -> Iterator[int]:
         total = 0
         while True:
-            size = min(total or _FIRST_ROWS, self._codecs[0].group_rows)
+            size = min(total or _FIRST_ROWS, self._first.group_rows)
             yield size
             total += size
 
@@ -145,21 +169,16 @@ class MixtureCodec:
 
     def posterior(self, rows: Cells) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """For every row, the members from the likeliest down, and their P(member | x) as weights that sum to 2^24."""
-        log_p = np.stack([network.log_p(rows[:, network.order], self._n_jobs) for network in self._networks])
+        each = [network.log_p(rows[:, network.order], self._n_jobs) for network in self._networks]
+        log_p = np.stack(each if self._last is None else [*each, self._last.log_p(rows)])
         behind = np.minimum((log_p.max(axis=0) - log_p) >> 10, _LEAST).astype(np.int32)
         p = np.stack([probabilities(-row) for row in behind])
-        weights = _whole(self._prior[:, None] * (p / ((1 << 30) - p)))  # p / (1 - p) is the exponential of log-odds
+        weights = whole_weights(
+            self._prior[:, None] * (p / ((1 << 30) - p))
+        )  # p / (1 - p) is the exponential of log-odds
         ranked = np.argsort(-weights, axis=0, kind="stable")
         ordered = np.take_along_axis(weights, ranked, axis=0)
         return ranked.T, np.ascontiguousarray(ordered.T, np.float64)
-
-
-def _whole(weights: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Every column as whole numbers that sum to 2^24, as the coder wants them; it never takes a 0 for impossible."""
-    total = sum(weights)  # one row after the other: the order in which NumPy would add is not the same everywhere
-    whole = np.floor(weights / total * (1 << PRECISION)).astype(np.int64)
-    whole[np.argmax(whole, axis=0), np.arange(whole.shape[1])] += (1 << PRECISION) - whole.sum(axis=0)
-    return whole
 
 
 def _pieces(groups: Iterable[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:

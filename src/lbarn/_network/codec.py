@@ -50,6 +50,7 @@ __all__ = [
     "pop_groups",
     "sealed",
     "threads",
+    "whole_weights",
 ]
 
 PRECISION = 24  # bits of the coder's probabilities: part of the format, as the core has it
@@ -356,6 +357,14 @@ def cut(chunks: Iterable[Cells], sizes: Iterable[int]) -> Iterator[Cells]:
                 parts, missing = [], next(size)
     if parts:
         yield np.concatenate(parts)
+
+
+def whole_weights(weights: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Every column as whole numbers that sum to 2^24, as the coder wants them; it never takes a 0 for impossible."""
+    total = sum(weights)  # one row after the other: the order in which NumPy would add is not the same everywhere
+    whole = np.floor(weights / total * (1 << PRECISION)).astype(np.int64)
+    whole[np.argmax(whole, axis=0), np.arange(whole.shape[1])] += (1 << PRECISION) - whole.sum(axis=0)
+    return whole
 
 
 @contextmanager

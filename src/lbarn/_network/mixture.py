@@ -15,7 +15,7 @@ from lbarn._network.bitsback import MixtureCodec
 from lbarn._network.conditioning import Answer, Effort
 from lbarn._network.network import Given, GivenChunk, Network, given_by_conditioning
 
-__all__ = ["Mixture", "best_weights"]
+__all__ = ["Mixture", "best_weights", "mixed"]
 
 Floats = NDArray[np.float64]
 
@@ -125,7 +125,7 @@ class Mixture:
                     [chunk], np.random.RandomState(seed), n_draws=n_draws, effort=effort, n_jobs=n_jobs
                 )
             )
-            yield chunk[0], _mixed(answers, self.weights, random)
+            yield chunk[0], mixed(answers, self.weights, random)
 
     def importance(self) -> sp.csr_array:
         """The weighted mean of the members'."""
@@ -144,30 +144,30 @@ class Mixture:
         return random.randint(2**31 - 1, size=len(self.networks)).tolist()
 
 
-def _mixed(answers: Iterable[Answer], weights: Floats, random: np.random.RandomState) -> Answer:
+def mixed(answers: Iterable[Answer], weights: Floats, random: np.random.RandomState) -> Answer:
     """The mixture's answer. One member after the other takes its share of what those before have said, so that no more
     than two answers are held at a time."""
-    mixed: Answer | None = None
+    so_far: Answer | None = None
     for answer, log_weight in zip(answers, np.log(weights)):
         joint = log_weight + answer.log_marginal
-        if mixed is None:
-            mixed = replace(answer, log_marginal=joint)
+        if so_far is None:
+            so_far = replace(answer, log_marginal=joint)
             continue
-        total = np.logaddexp(mixed.log_marginal, joint)
+        total = np.logaddexp(so_far.log_marginal, joint)
         share = np.exp(joint - total)
         taken = random.random_sample(answer.draws.shape[:2]) < share
         with np.errstate(divide="ignore"):
-            effective = 1.0 / (share**2 / answer.effective + (1.0 - share) ** 2 / mixed.effective)
-        mixed = Answer(
-            mixed.probability + share[:, None] * (answer.probability - mixed.probability),
-            np.where(taken[:, :, None], answer.draws, mixed.draws),
+            effective = 1.0 / (share**2 / answer.effective + (1.0 - share) ** 2 / so_far.effective)
+        so_far = Answer(
+            so_far.probability + share[:, None] * (answer.probability - so_far.probability),
+            np.where(taken[:, :, None], answer.draws, so_far.draws),
             total,
-            np.where(answer.method == mixed.method, mixed.method, "monte-carlo"),
+            np.where(answer.method == so_far.method, so_far.method, "monte-carlo"),
             effective,
-            {k: own + share[:, None] * (answer.cells[k] - own) for k, own in mixed.cells.items()},
+            {k: own + share[:, None] * (answer.cells[k] - own) for k, own in so_far.cells.items()},
         )
-    assert mixed is not None
-    return mixed
+    assert so_far is not None
+    return so_far
 
 
 def best_weights(log_p: Floats, row_weight: Floats | None = None) -> Floats:

@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lbarn._engine.bits import row_bytes
+from lbarn._engine.bits import PackedBits, row_bytes
 from lbarn._engine.counts import Counts
 from lbarn._engine.trees import NO_LIMIT, Trees
 from lbarn._network import container
 from lbarn._network.container import Pieces, Tensors, ToWrite, expect
+from lbarn._network.repeats import Repeats
 from lbarn._network.shorttrees import pack_short, unpack_short
 from lbarn.errors import ModelFileError
 
@@ -24,10 +25,12 @@ __all__ = [
     "nest",
     "nested",
     "open_model",
+    "pack_repeats",
     "pack_trees",
     "register",
     "sensible",
     "to_parts",
+    "unpack_repeats",
     "unpack_trees",
 ]
 
@@ -119,6 +122,37 @@ def nested(tensors: Tensors, k: int) -> Tensors:
     """The arrays of model ``k`` of those that ``nest`` has put together."""
     prefix = f"{k}."
     return {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
+
+
+def pack_repeats(repeats: Repeats | None) -> tuple[Header, ToWrite]:
+    """Rows that repeat, if there are any, as an entry of a header and arrays."""
+    if repeats is None:
+        return {}, {}
+    used = -(-repeats.n_columns // 8)
+    return {"repeats": {"share": repeats.share, "gain": repeats.gain}}, {
+        "repeated_rows": np.ascontiguousarray(repeats.bits.rows[:, :used]),
+        "repeated_weight": repeats.weight,
+        "repeated_log_p": repeats.log_p,
+    }
+
+
+def unpack_repeats(header: Header, tensors: Tensors, n_columns: int) -> Repeats | None:
+    """The rows that repeat, if there are any; of rows that are not sorted or not different nothing would be found."""
+    if "repeats" not in header:
+        return None
+    with sensible():
+        share, gain = (float(header["repeats"][name]) for name in ("share", "gain"))
+        if not 0 < share < 1 or not np.isfinite(gain):
+            raise ValueError("the share of rows that repeat makes no sense")
+    rows = expect(tensors, "repeated_rows", np.uint8, (None, -(-n_columns // 8)))
+    weight = expect(tensors, "repeated_weight", np.float64, (len(rows),))
+    log_p = expect(tensors, "repeated_log_p", np.int64, (len(rows),))
+    padded = np.zeros((len(rows), row_bytes(n_columns)), np.uint8)
+    padded[:, : rows.shape[1]] = rows
+    repeats = Repeats(PackedBits(padded, n_columns), weight, log_p, share, gain)
+    if not len(rows) or not repeats.is_sound():
+        raise ModelFileError("its rows that repeat are damaged")
+    return repeats
 
 
 def pack_trees(network: Sequence[Trees]) -> dict[str, NDArray[Any] | Pieces]:

@@ -18,7 +18,7 @@ from lbarn._engine.codetree import Layout
 from lbarn._engine.conditional import Boosting, Conditional
 from lbarn._engine.rows import TrainingData, TrainingRows
 from lbarn._engine.sharedtrees import SharedTrees
-from lbarn._engine.trees import NO_STRETCH, Stretch, Trees
+from lbarn._engine.trees import NO_STRETCH, UNIT, Stretch, Trees
 from lbarn._network.network import Network
 from lbarn._training.auto import LEAF_GRID, RATE_LADDER, Columns, in_sequence, search, search_each
 from lbarn._training.checkpoint import Checkpoint
@@ -40,6 +40,7 @@ __all__ = [
     "boosting",
     "identity",
     "is_auto",
+    "log_likelihood_before_refit",
     "settle",
     "shared_trees",
     "train_network",
@@ -543,3 +544,18 @@ def _refit(
                 own = own.refit(there.bits, how.for_rows(there.n_rows), weight=there.weight, cancel=cancel)
         renewed.append(own)
     return tuple(renewed)
+
+
+def log_likelihood_before_refit(
+    run: TrainingRun, n_trees: NDArray[np.intp], rows: TrainingRows, n_jobs: int | None
+) -> NDArray[np.float64]:
+    """log p of the values of every row that are there, by leaves that have not learned from these rows."""
+    network = run.network(n_trees, renewed=False)
+    rows = rows.in_order(run.order, run.layout)
+    if rows.cells is not None:
+        return UNIT * network.log_p(rows.cells.T, n_jobs).astype(np.float64)
+    bits = rows.bits.unpack()
+    if rows.missing is None:
+        return UNIT * network.log_p(bits, n_jobs).astype(np.float64)
+    each = network.log_p_each(bits, n_jobs)
+    return UNIT * np.where(rows.missing.unpack().T, 0, each).sum(axis=0).astype(np.float64)

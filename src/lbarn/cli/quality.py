@@ -9,6 +9,7 @@ import numpy as np
 
 from lbarn import LBARN, LBARNEnsemble
 from lbarn._network.network import Network
+from lbarn._network.repeats import Repeats
 from lbarn._training.data import GivenRows
 from lbarn.baselines import IndependentColumns
 from lbarn.cli.trainingdata import Floats, TrainingTables
@@ -20,13 +21,22 @@ _NOTHING = 0.02  # nats
 
 @dataclass(frozen=True)
 class Quality:
-    """Mean log-likelihood of held-out rows, in nats."""
+    """Mean log-likelihood of held-out rows, in nats; what of it comes from rows that are kept as they are, if there are any."""
 
     n_rows: int
     model: float
     independent: float
+    repeats: Repeats | None = None
 
     def lines(self) -> Iterator[str]:
+        yield from self._compared()
+        if self.repeats is not None:
+            yield (
+                f"{self.repeats.gain:.2f} nats of that because rows repeat: {len(self.repeats):,} rows are kept in the model as they are, "
+                f"and {self.repeats.share:.1%} of new ones repeat them (--repeats no keeps none)"
+            )
+
+    def _compared(self) -> Iterator[str]:
         gain = self.model - self.independent
         numbers = f"{self.model:.2f} nats per held-out row; independent columns {self.independent:.2f}"
         if gain < _NOTHING:
@@ -68,7 +78,8 @@ def judged(model: LBARN | LBARNEnsemble, given: GivenRows, tables: TrainingTable
         nats = mean(inside) + (found[1] if found is not None else np.nan)
     else:
         nats = mean(log_p)
-    return Quality(sum(map(len, alone)), nats, mean(alone))
+    repeats = model.repeats_
+    return Quality(sum(map(len, alone)), nats + (0.0 if repeats is None else repeats.gain), mean(alone), repeats)
 
 
 def _before_refit(member: LBARN) -> Network:

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lbarn._models.density import Density
 from lbarn._network.network import Network
+from lbarn._network.repeats import Repeating
 
 __all__ = ["labelled", "only_network"]
 
@@ -19,6 +20,8 @@ def only_network(model: Density) -> Network:
     """The network of a model; one that has several is refused."""
     check_is_fitted(model)
     network = model.distribution
+    if isinstance(network, Repeating):
+        network = network.model
     if not isinstance(network, Network):
         raise ValueError(f"a {type(model).__name__} has several networks; draw one of its members_")
     return network
