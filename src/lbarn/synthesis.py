@@ -9,18 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from lbarn._engine.codetree import UNKNOWN
 from lbarn._models.density import check_counts
 from lbarn._models.lbarn import LBARN
-from lbarn._network.conditioning import Effort
-from lbarn._network.network import Given
 from lbarn._tables.table import read_like
 from lbarn.baselines.independent import TreeBaseline
 from lbarn.comparison.fidelity import fidelity
 from lbarn.comparison.result import ColumnLikeness, Fidelity, Figure, PairLikeness, RealAgainstReal
 
 __all__ = ["ColumnLikeness", "Fidelity", "Figure", "PairLikeness", "RealAgainstReal", "fidelity", "reconstruct"]
-
-_EFFORT = Effort(64)  # draws are exact: what is kept comes first
 
 
 def reconstruct(
@@ -52,9 +49,10 @@ def reconstruct(
     check_counts(n_draws=n_draws)
     table = read_like(X, model.table_format_, model.n_features_in_, binarize=model.binarize)
     bits = table.complete()
-    unknown = np.ones(bits.shape, np.bool_)
-    unknown[:, model.order_[: round(float(share) * bits.shape[1])]] = False
-    random, n = check_random_state(random_state), int(n_draws)
-    given = Given(bits, unknown, present=False)
-    rows, _, _ = model.distribution.draw_given(given, n, random, effort=_EFFORT, n_jobs=model.n_jobs)
-    return rows.reshape(len(bits), n, -1).swapaxes(0, 1)
+    known = np.full(bits.shape, UNKNOWN, np.uint16)
+    kept = model.order_[: round(float(share) * bits.shape[1])]
+    known[:, kept] = bits[:, kept]
+    seed = int(check_random_state(random_state).randint(2**31 - 1))
+    n = int(n_draws)
+    rows = model.distribution.draw_on(np.tile(known, (n, 1)), n * len(bits), seed, model.n_jobs)
+    return rows.reshape(n, *bits.shape)

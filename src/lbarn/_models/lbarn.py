@@ -31,7 +31,7 @@ from lbarn._training.data import GivenRows, checked_weights, coded_rows
 from lbarn._training.order import is_permutation
 from lbarn._training.progress import CallbackSupport, fit_progress
 from lbarn._training.repeats import check_repeats, find_repeats, renewed
-from lbarn._training.run import TrainingRun, boosting, is_auto, log_likelihood_before_refit, train_run
+from lbarn._training.run import TrainingRun, boosting, is_auto, train_run
 from lbarn._training.selection import SELECTIONS
 from lbarn.errors import ModelFileError
 from lbarn.parameters import NetworkParameters
@@ -200,13 +200,7 @@ class LBARN(CallbackSupport, modelfile.SavedModel, DerivedParameters, NetworkPar
         return self
 
     def _repeats(self, rows: GivenRows, run: TrainingRun, chosen: NDArray[np.intp]) -> Repeats | None:
-        rows = rows.divided(self.validation_fraction, run.seed)
-
-        def log_p_of(numbers: NDArray[np.intp]) -> NDArray[np.float64]:
-            assert rows.valid is not None
-            return log_likelihood_before_refit(run, chosen, rows.valid.take(numbers), self.n_jobs)
-
-        return find_repeats(self, rows, log_p_of)
+        return find_repeats(self, rows.divided(self.validation_fraction, run.seed), run.network(chosen, renewed=False))
 
     def _take(self, run: TrainingRun, selection: str, n_trees: NDArray[np.intp], repeats: Repeats | None) -> None:
         """Make a selection of a run the model; ``n_trees`` go by node."""

@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 
 from lbarn._engine.rows import TrainingRows
 from lbarn._models.lbarn import LBARN
+from lbarn._network.network import Network
 from lbarn._network.repeats import Repeats
 from lbarn._training.averaging import averaged
 from lbarn._training.data import GivenRows
@@ -64,6 +65,7 @@ class Members:
         self._weight: dict[int, NDArray[np.float64] | None] = {}
         self._trained: dict[tuple[int, int], tuple[TrainingRun, NDArray[np.intp]]] = {}  # with the numbers of trees
         self._models: dict[int, LBARN] = {}  # of the first bags, without what they have learned
+        self._first: Network | None = None  # before its leaves were renewed
         self._names: dict[int, str] = {}  # of their checkpoints
         self._longest = 0.0  # seconds that a network took
 
@@ -190,7 +192,8 @@ class Members:
             log_p = np.stack([self._log_p[k, 0][numbers] for k in range(len(weights))], axis=1)
             return logsumexp(log_p + np.log(weights), axis=1)
 
-        return find_repeats(self._parameters, self.bag(0), log_p_of)
+        assert self._first is not None
+        return find_repeats(self._parameters, self.bag(0), self._first, log_p_of)
 
     def _model(self, order: Order, k: int, bag: int) -> LBARN:
         seeds = np.random.default_rng([self._seed, 1, *([bag] if bag else [])]).integers(2**31 - 1, size=k + 1)
@@ -215,6 +218,8 @@ class Members:
             valid = rows.filled(self._seed).valid
             self._log_p[k, bag] = log_likelihood_before_refit(run, chosen, valid, own.n_jobs)
             self._weight[bag] = valid.weight
+        if (k, bag) == (0, 0):
+            self._first = run.network(chosen, renewed=False)
         if own.n_bags > 1:  # what was not selected is not needed
             run = averaged([run], [chosen])
             chosen = _all_trees(run)

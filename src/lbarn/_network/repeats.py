@@ -17,7 +17,7 @@ from scipy.special import expit, logsumexp
 
 from lbarn import _core
 from lbarn._engine.bits import PackedBits, pack
-from lbarn._engine.codetree import Cells, Layout
+from lbarn._engine.codetree import UNKNOWN, Cells, Layout
 from lbarn._engine.trees import UNIT
 from lbarn._network.bitsback import MixtureCodec
 from lbarn._network.codec import Codec, Submit, whole_weights
@@ -32,6 +32,7 @@ Floats = NDArray[np.float64]
 
 _NEVER = -(1 << 50)  # log p of a row that is not there, in units of 2^-30: lower than any that is
 _COMPARED = 1 << 22  # pairs of rows that are compared at a time
+_EXACT = Effort(64)  # is enough where nothing is estimated
 _TOLERATED = 1e-6  # nats between what a file says of weights and what they are
 _SOFT = 2.0**-30  # logarithms of what was seen are multiples of it: sums are exact, in any order
 
@@ -338,6 +339,11 @@ class Repeating:
             rows[~again] = self.model.draw(int(np.count_nonzero(~again)), random, n_jobs)
         rows[again] = self.repeats.draw(int(np.count_nonzero(again)), random)
         return rows
+
+    def draw_on(self, known: Cells, n: int, seed: int, n_jobs: int | None = None) -> Cells:
+        """``n`` rows, exactly. ``known`` (n, D) fixes cells where it is not ``UNKNOWN``: in each row a prefix of the order."""
+        given = Given(known, known == UNKNOWN, present=False)
+        return self.draw_given(given, 1, np.random.RandomState(seed), effort=_EXACT, n_jobs=n_jobs)[0]
 
     def draw_given(
         self, given: Given, n_each: int, random: np.random.RandomState, *, effort: Effort, n_jobs: int | None = None
