@@ -334,7 +334,7 @@ figure of the paper stands beside it.
 ## Against the best of the paper's table
 
 `LBARN()` as it is; and parameters chosen by `lbarn.tune` on the validation rows, for one network and, with `ensemble=`, for an [ensemble](../ensembles.md), which also finds out whether
-other orders help (images are read in scans). Rows that [repeat](../repeats.md) are kept beside the network if validation rows say so, which they do on DNA, Web and the substitute of RCV1. All likelihoods of ours are exact.
+other orders help (images are read in scans). Rows that [repeat](../repeats.md) are kept beside the network if validation rows say so, which they do on Web. All likelihoods of ours are exact.
 
 {against_the_best(by_key, names)}
 ## What each cell took

@@ -196,6 +196,7 @@ OTHER: dict[str, Any] = {
     "counts": False,
     "image_shape": (2, 4),
     "neighbours": False,
+    "repeats": False,
     "random_state": 4,
 }
 

@@ -224,6 +224,7 @@ def test_fit_takes_every_parameter(folder: Folder) -> None:
         counts=True,
         image_shape=[2, 5],
         neighbours=False,
+        repeats=False,
         random_state=3,
     ).fit(X)
     how = [
@@ -274,6 +275,8 @@ def test_fit_takes_every_parameter(folder: Folder) -> None:
         "--image-shape",
         "2,5",
         "--neighbours",
+        "no",
+        "--repeats",
         "no",
         "--binarize",
         0.6,

@@ -105,7 +105,9 @@ def test_the_numbers_of_a_fit_are_those_of_held_out_rows(folder: Path) -> None:
     bits = rng.integers(0, 2, (400, 5))
     bits[:, 4] = bits[:, 0] ^ bits[:, 1]
     np.save(folder / "bits.npy", bits)
-    done = run("fit", folder / "bits.npy", "-o", folder / "bits.lbarn", *QUICK, "--no-sharpen", "--json")
+    done = run(
+        "fit", folder / "bits.npy", "-o", folder / "bits.lbarn", *QUICK, "--no-sharpen", "--repeats", "no", "--json"
+    )
     told = json.loads(done.stdout)
     assert told["held_out"] == pytest.approx(told["log_likelihood"]["valid"], abs=1e-6)
     assert told["log_likelihood"]["independent"] == pytest.approx(-5 * np.log(2), abs=0.05)

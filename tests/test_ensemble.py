@@ -115,6 +115,7 @@ def test_every_parameter_reaches_the_members() -> None:
         "counts": False,
         "image_shape": (2, 3),
         "neighbours": False,
+        "repeats": False,
         "n_jobs": 1,
         "verbose": 0,
     }

@@ -59,6 +59,7 @@ YOUNGER: dict[str, Any] = {  # with the values that change nothing
     "counts": False,
     "image_shape": None,
     "neighbours": False,
+    "repeats": False,
 }
 
 

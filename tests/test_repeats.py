@@ -20,6 +20,7 @@ from lbarn._network.codec import Codec
 from lbarn._network.repeats import Repeating, Repeats, _RepeatsCodec
 from lbarn.errors import CompressedDataError
 from networks import all_states, quick, quick_ensemble, still_rising
+from test_cli import run
 
 pytestmark = still_rising
 
@@ -224,6 +225,26 @@ def test_rows_that_all_repeat_make_no_warnings() -> None:
     model = LBARN(max_iter=1, random_state=0).fit(X)
     assert 0.9 < model.repeats_.share < 1
     assert np.isfinite(model.surprise(X[:10])).all()
+
+
+def test_rows_that_are_almost_copies_keep_it_from_false_certainty() -> None:
+    """One that begins as a training row, and then differs, would have been called impossible."""
+    X, rng = families(1500, 60, parents=300), np.random.default_rng(2)
+    almost = np.where(rng.random(X.shape) < 0.01, 1 - X, X)
+    assert LBARN(max_iter=50, random_state=0).fit(X).repeats_ is not None
+    assert LBARN(max_iter=50, random_state=0).fit(almost).repeats_ is None
+    assert LBARN(max_iter=50, random_state=0, repeats=True).fit(almost).repeats_.gain > 0.5
+
+
+def test_the_command_line_says_that_rows_are_kept(tmp_path: Path) -> None:
+    data, out = tmp_path / "rows.npy", tmp_path / "rows.lbarn"
+    np.save(data, families(1500, 30, parents=300))
+    said = run("fit", data, "-o", out, "--max-iter", "50", "--random-state", "0").stderr.decode()
+    kept = lbarn.load(out).repeats_
+    assert f"because rows repeat: {len(kept):,} rows are kept in the model" in said
+    assert "--repeats no" in said
+    said = run("inspect", out).stdout.decode()
+    assert f"repeats         {len(kept):,} rows, {kept.share:.1%} of new ones" in said
 
 
 def test_rows_that_repeat_are_likelier_with_them() -> None:

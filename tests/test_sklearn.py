@@ -51,6 +51,7 @@ def test_clone_keeps_every_parameter_and_nothing_learned() -> None:
         "counts": True,
         "image_shape": (1, 5),
         "neighbours": False,
+        "repeats": False,
         "cap": True,
         "sharpen": False,
         "merge_rows": False,
