@@ -150,11 +150,14 @@ class Repeats:
             there = np.flatnonzero([len(own) for own in agreeing])
             if not len(there):
                 continue
-            own = np.unique(np.concatenate(agreeing))
+            asked = np.zeros(len(self), np.bool_)
+            for numbers in agreeing:
+                asked[numbers] = True
+            own, place = np.flatnonzero(asked), np.cumsum(asked) - 1
             soft = _SOFT * np.round(np.log(np.where(seen == 0, 1.0, seen)[there]) / _SOFT)
             agree = np.full((len(there), len(own)), -np.inf)
             for i, row in enumerate(there):
-                agree[i, np.searchsorted(own, agreeing[row])] = 0.0
+                agree[i, place[agreeing[row]]] = 0.0
             agree += UNIT * self.log_p[own]
             if soft.any():
                 agree += soft[:, 0].sum(axis=1)[:, None]
