@@ -131,6 +131,19 @@ def test_draws_follow_the_conditional_distribution(model: LBARN | LBARNEnsemble)
         assert chisquare(observed[some], wanted[some] * observed.sum() / wanted.sum()).pvalue > 1e-3
 
 
+def test_what_was_kept_brings_back_the_rest() -> None:
+    model = KINDS["network"]().fit(families(600))
+    X = families(400, seed=9)
+    restored = lbarn.synthesis.reconstruct(model, X, share=0.5, n_draws=20, random_state=0)
+    kept = model.order_[:4]
+    assert (restored[:, :, kept] == X[:, kept]).all()
+    states = all_states(D)
+    p = np.exp(model.score_samples(states))
+    agree = np.array([(states[:, kept] == row[kept]).all(axis=1) for row in X])
+    expected = (agree * p) @ states / (agree @ p)[:, None]
+    assert np.abs(restored.mean(axis=(0, 1)) - expected.mean(axis=0)).max() < 0.03
+
+
 def test_noise_is_taken_off(model: LBARN | LBARNEnsemble) -> None:
     states, flip = all_states(D), 0.15
     p = np.exp(model.score_samples(states))
