@@ -329,3 +329,15 @@ def test_the_answers_do_not_depend_on_the_jobs(model: LBARN | LBARNEnsemble, n_j
     np.testing.assert_array_equal(own.sample(50, random_state=0), model.sample(50, random_state=0))
     np.testing.assert_array_equal(own.impute(X, random_state=0), model.impute(X, random_state=0))
     np.testing.assert_array_equal(own.surprise(families(30)), model.surprise(families(30)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_report_and_a_notebook_say_that_rows_are_kept(kind: str, tmp_path: Path) -> None:
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    X = families(400)
+    model = KINDS[kind]().fit(X)
+    lbarn.report.write_report(model, X[:100], tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert f"{len(model.repeats_):,} rows are kept as they are" in page
+    assert f"one of {len(model.repeats_):,} rows that are kept" in model._repr_mimebundle_()["text/html"]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from lbarn._models.density import Density
 from lbarn._models.ensemble import LBARNEnsemble
 from lbarn._models.lbarn import LBARN
+from lbarn._network.repeats import Repeats
 from lbarn.baselines.mixture import BernoulliMixture
 from lbarn.plots import TreeCountsDisplay, ValidationCurvesDisplay
 from lbarn.plots.display import bars_size
@@ -42,6 +43,7 @@ class Training:
     learning_rate: float | None = None
     selection: str | None = None
     curves: dict[str, Floats] | None = None
+    repeats: Repeats | None = None
 
     @property
     def validated(self) -> float | None:
@@ -53,7 +55,8 @@ def training_facts(model: Density | BernoulliMixture) -> Training:
     """What the model knows about how it came about."""
     kind, parameters = type(model).__name__, model.get_params()
     if isinstance(model, LBARNEnsemble):
-        return Training(kind, parameters, n_networks=len(model.members_), n_trees=model.distribution.n_trees)
+        n_trees = model.distribution.n_trees
+        return Training(kind, parameters, n_networks=len(model.members_), n_trees=n_trees, repeats=model.repeats_)
     if not isinstance(model, LBARN):
         return Training(kind, parameters)
     return Training(
@@ -65,6 +68,7 @@ def training_facts(model: Density | BernoulliMixture) -> Training:
         learning_rate=model.learning_rate_,
         selection=model.selection_,
         curves=_found_curves(model),
+        repeats=model.repeats_,
     )
 
 
@@ -104,6 +108,8 @@ def training_section(
         else:
             pictures.append((_curves(found.curves, independent), _CURVES_LEGEND))
         pictures.append((_tree_counts(found.trees_per_column, names, shape), "Selected trees per column."))
+    if found.repeats is not None:
+        text += f" Beside it, {len(found.repeats):,} rows are kept as they are: {found.repeats.share:.1%} of new rows are taken to repeat one."
     parameters = [(name, str(value)) for name, value in sorted(found.parameters.items())]
     return {"text": text, "pictures": pictures, "parameters": parameters}
 
