@@ -138,7 +138,7 @@ def tune(
             warnings.simplefilter("ignore", ConvergenceWarning)  # the time says how many rounds there are
             model.fit_rows(rows, shared=data.shared)
         judged = cross_validated(model.run_.conditionals, data.layout, data.valid, model.n_jobs)
-        return model, judged
+        return model, judged + (0.0 if model.repeats_ is None else model.repeats_.gain)
 
     end, default = start + 60 * minutes, None
     with shown_to(verbose) as show:
