@@ -298,10 +298,13 @@ class Repeating:
 
         A row sums to -log p(x) if the model is a network; of a mixture, which has no conditionals, see there.
         """
+        return self.surprise_beside(rows, self.model.surprise(rows, n_jobs))
+
+    def surprise_beside(self, rows: Cells, surprise: Floats) -> Floats:
+        """The same, if the model's is known."""
         found = np.empty(rows.shape)
-        new = self.model.surprise(rows, n_jobs)
         upto = np.zeros(len(rows))
-        for k, (joint, _, _) in enumerate(self._steps(rows, new)):
+        for k, (joint, _, _) in enumerate(self._steps(rows, surprise)):
             found[:, self._order[k]], upto = upto - joint, joint
         return found
 

@@ -40,7 +40,7 @@ def find_repeats(
     ``rows`` are divided; the network has not learned from those that are held out. ``log_p_of`` tells what a mixture says of those with these
     numbers, if the network is one of its members.
     """
-    if not _is_possible(rows) or (not parameters.repeats and not _is_auto(parameters)):
+    if not parameters.repeats or not _is_possible(rows):
         return None
     assert rows.valid is not None
     bits, weight = _complete(rows.train)
@@ -89,8 +89,9 @@ def _is_too_certain(network: Network, repeats: Repeats, rows: Cells, n_jobs: int
 
     A row that begins as another and then differs, because it is almost a copy, would be such a surprise.
     """
-    without, _ = _unexpected(network.surprise(rows, n_jobs))
-    found, variance = _unexpected(Repeating(network, repeats).surprise(rows, n_jobs))
+    alone = network.surprise(rows, n_jobs)
+    without, _ = _unexpected(alone)
+    found, variance = _unexpected(Repeating(network, repeats).surprise_beside(rows, alone))
     return bool((found > np.maximum(without, 0) + _CLEARLY * np.sqrt(variance) + 1).any())
 
 
