@@ -147,6 +147,26 @@ def test_a_trial_is_given_up_when_the_time_is_up() -> None:
     assert 1 <= len(few) < len(more)
 
 
+def test_time_that_the_network_leaves_goes_into_more_trials_and_another_network(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wide, valid = rows(300, 40), rows(150, 40, seed=1)
+    more = lbarn.tune(wide, valid, **BRIEF)
+    monkeypatch.setattr(tuning, "_SET_ASIDE", float("inf"))
+    once = lbarn.tune(wide, valid, **BRIEF)
+    timeless = [[{**trial, "seconds": None} for trial in model.trials_] for model in (once, more)]
+    assert timeless[0] == timeless[1][: len(timeless[0])]
+    assert len(timeless[0]) < len(timeless[1])
+    own, other = (
+        tuningtrials.cross_validated(
+            model.run_.conditionals, model.run_.layout, TrainingRows(pack(valid[:, model.order_]))
+        )
+        for model in (more, once)
+    )
+    assert own > other
+    assert_same_network(more, LBARN(**more.get_params()).fit(wide, X_val=valid))
+
+
 def test_thorough_goes_on_with_settings_that_fast_has_not_tried(tuned: LBARN) -> None:
     pytest.importorskip("optuna")
     thorough = lbarn.tune(X, VALID, **BRIEF | {"effort": "thorough", "minutes": 0.1})

@@ -1,7 +1,8 @@
 """``lbarn.tune``: a network whose parameters were chosen on the validation rows, within a time that the user gives.
 
 Dimensions are independent problems, so a setting is tried on a part of them, with few rounds at a high learning rate. What
-is left of the time goes into the network itself, with as low a learning rate as it allows.
+is left of the time goes into the network itself, with as low a learning rate as it allows. A network mostly takes less than
+was set aside for it, as columns stop early: then there are more trials, and another network of what they find.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import math
 import warnings
 from dataclasses import replace
 from numbers import Integral, Real
+from operator import itemgetter
 from time import monotonic
 from typing import Any
 
@@ -21,7 +23,7 @@ from sklearn.utils import check_random_state
 from lbarn._engine.rows import TrainingData
 from lbarn._models.ensemble import LBARNEnsemble
 from lbarn._models.lbarn import LBARN
-from lbarn._models.tuningtrials import ROUNDS, Setting, TimeIsUp, Trial, Trials, cross_validated, setting_of, shown_to
+from lbarn._models.tuningtrials import ROUNDS, Setting, Trial, Trials, cross_validated, setting_of, shown_to
 from lbarn._training.averaging import averaged
 from lbarn._training.counts import kinds_of_ones
 from lbarn._training.data import GivenRows
@@ -37,6 +39,7 @@ _MOST_BAGS = 4  # networks of an order
 _SHARE_OF_TRIALS = 0.4  # of the time
 _SHARE_BEFORE_AN_ENSEMBLE = 0.25  # which gains more from networks than from settings
 _REFIT = 1.3  # how much longer a fit takes with it
+_SET_ASIDE = 2.5  # for another network, times what the one before took
 _SAFETY = 0.75
 _SLOWEST = 5.0  # how much lower than that of a trial the learning rate may be; rounds beyond that go further
 _PATIENCE = 2.5  # of a column, in rounds times learning rate: that of the defaults, so that neither is favoured
@@ -70,8 +73,9 @@ def tune(
     X_val : table like X, optional
         Rows to choose on; else ``validation_fraction`` of ``X`` is held out.
     minutes : float
-        How long all of it may take: up to two fifths for trials (a quarter, if there is to be an ensemble), the rest for the network. If that is too
-        little, the network takes longer: one that is learned in fewer than a hundred rounds would be worse than that of the defaults.
+        How long all of it may take: up to two fifths for trials (a quarter, if there is to be an ensemble), then the network, and if that leaves time more
+        trials and another network. If that is too little, the network takes longer: one that is learned in fewer than a hundred rounds would be
+        worse than that of the defaults.
     effort : {"fast", "thorough"}, default="fast"
         One parameter after the other, on a part of the columns and then on more; or after that all together, by optuna, as long
         as there is time for trials.
@@ -133,32 +137,28 @@ def tune(
     fixed = fixed if data.shared is not None else 0.0
     model.set_params(max_leaf_nodes=how.max_leaf_nodes, counts=bool(data.counted), neighbours=data.shared is not None)
 
-    def fitted(model: LBARN, data: TrainingData) -> tuple[LBARN, float]:
+    def fitted(setting: Setting, data: TrainingData) -> tuple[LBARN, float]:
+        one = LBARN(**model.get_params() | setting)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the time says how many rounds there are
-            model.fit_rows(rows, shared=data.shared)
-        judged = cross_validated(model.run_.conditionals, data.layout, data.valid, model.n_jobs)
-        return model, judged + (0.0 if model.repeats_ is None else model.repeats_.gain)
+            one.fit_rows(rows, shared=data.shared)
+        judged = cross_validated(one.run_.conditionals, data.layout, data.valid, one.n_jobs)
+        return one, judged + (0.0 if one.repeats_ is None else one.repeats_.gain)
 
-    end, default = start + 60 * minutes, None
-    with shown_to(verbose) as show:
-        share = _SHARE_OF_TRIALS if ensemble is None else _SHARE_BEFORE_AN_ENSEMBLE
-        trials = Trials(how, data, start + share * 60 * minutes, model.n_jobs, show)
+    end, networks = start + 60 * minutes, []  # and how each validates
+    share = _SHARE_OF_TRIALS if ensemble is None else _SHARE_BEFORE_AN_ENSEMBLE
+    trials = Trials(how, data, start + share * 60 * minutes, model.n_jobs)
+    with shown_to(verbose) as trials.show:
         trials.begin()
         seconds = _DEFAULT_ROUNDS * _seconds_per_round(trials.best, rows.n_columns)
         if ensemble is None and seconds < _SHARE_OF_DEFAULTS * (end - monotonic()):
-            default = fitted(LBARN(**model.get_params() | {"verbose": 0}), data)  # the table is shown now
+            networks.append(fitted({"verbose": 0}, data))  # the table is shown now
         if ensemble is None and model.image_shape is None:
             counted = columns.counted if data.counted else ()
             order = trials.best_order(replace(columns, counted=counted), model.merge_rows)
             if order is not None:
                 model.order, data = order.tolist(), trials.data
-        try:
-            trials.climb_higher()
-            if optuna is not None:
-                trials.explore(optuna, seed)
-        except TimeIsUp:
-            pass
+        trials.search(optuna, seed)
     best, left = trials.best, end - monotonic()
     if ensemble is not None:
         found = {name: getattr(model, name) for name in ("random_state", "counts", "neighbours")}
@@ -171,10 +171,21 @@ def tune(
             mixed.set_params(**settings[0]).fit_rows(rows, deadline=end)
         mixed.trials_ = trials.done
         return mixed
-    model.set_params(**_network(best, left, rows.n_columns, MOST_ROUNDS))
-    model, judged = fitted(model, data)
-    if default is not None and default[1] >= judged:
-        model = default[0].set_params(verbose=verbose)
+    pace = 1.0  # how long a network takes, as a share of what was foreseen
+    while True:
+        setting, began = _network(best, left / pace, rows.n_columns, MOST_ROUNDS), monotonic()
+        networks = [max([*networks, fitted(setting, data)], key=itemgetter(1))]  # the first of those that are level
+        took = max(monotonic() - began, 1e-3)
+        pace = min(1.0, took / (setting["max_iter"] * _seconds_per_round(best, rows.n_columns)))
+        trials.deadline = end - _SET_ASIDE * took
+        if monotonic() > trials.deadline:
+            break
+        with shown_to(verbose) as trials.show:
+            trials.search(optuna, seed)
+        if setting_of(trials.best) == setting_of(best):
+            break
+        best, left = trials.best, end - monotonic()
+    model = networks[0][0].set_params(verbose=verbose)
     model.trials_ = trials.done
     return model
 

@@ -25,7 +25,7 @@ from lbarn.parameters import LearnerParameters
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-__all__ = ["GRID", "ROUNDS", "Setting", "TimeIsUp", "Trial", "Trials", "cross_validated", "setting_of", "shown_to"]
+__all__ = ["GRID", "ROUNDS", "Setting", "Trial", "Trials", "cross_validated", "setting_of", "shown_to"]
 
 Setting = dict[str, Any]
 Trial = dict[str, Any]
@@ -127,7 +127,7 @@ def _best(trials: list[Trial]) -> Trial:
     return max(trials, key=lambda trial: trial["valid_log_likelihood"])
 
 
-class TimeIsUp(Exception):
+class _TimeIsUp(Exception):
     pass
 
 
@@ -140,11 +140,11 @@ class Trials:
         data: TrainingData,
         deadline: float,
         n_jobs: int | None,
-        show: Callable[[list[Trial]], None],
     ) -> None:
         self.base = replace(base, n_iter_no_change=None)  # stopping would flatter what stops early
         self.grid, self.start = _grid(base, data.train.n_rows), {name: getattr(base, name) for name in GRID}
-        self.data, self.deadline, self.n_jobs, self.show = data, deadline, n_jobs, show
+        self.data, self.deadline, self.n_jobs = data, deadline, n_jobs
+        self.show: Callable[[list[Trial]], None] = lambda trials: None
         self.n_columns = data.layout.n_columns
         self.shuffled = np.random.default_rng(0).permutation(self.n_columns).tolist()
         self.learning_rate = RATES[0]
@@ -206,6 +206,15 @@ class Trials:
         self._try(self.start, limited=False)
         return found
 
+    def search(self, optuna: Any | None, seed: int) -> None:
+        """Go on until nothing is left to try or the time is up."""
+        try:
+            self.climb_higher()
+            if optuna is not None:
+                self.explore(optuna, seed)
+        except _TimeIsUp:
+            pass
+
     def climb_higher(self) -> None:
         """Climb, and again from there on more of the dimensions, until it was on all of them."""
         self.climb()
@@ -214,7 +223,7 @@ class Trials:
             self.positions = self.shuffled[: _MORE_DIMENSIONS * len(self.positions)]
             try:
                 self._try(setting_of(best))
-            except TimeIsUp:
+            except _TimeIsUp:
                 self.positions = self.positions[: best["n_dimensions"]]
                 raise
             self.climb()
@@ -286,7 +295,7 @@ class Trials:
     def _train(self, setting: Setting, *, limited: bool = False) -> list[Conditional]:
         def stop_in_time() -> None:
             if limited and monotonic() > self.deadline:
-                raise TimeIsUp
+                raise _TimeIsUp
 
         rounds = ROUNDS + self.data.n_shared
         how = replace(self.base, learning_rate=self.learning_rate, max_iter=rounds, **setting)
