@@ -12,6 +12,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
+from threading import Thread
 from time import perf_counter
 from typing import Any
 
@@ -67,10 +68,18 @@ def _end(process: SpawnProcess) -> None:
 
 def _send(pipe: Connection, cell: Cell, arguments: tuple[Any, ...]) -> None:
     os.setsid()  # so that it can be given up with all that it has started
+    Thread(target=_end_with_the_parent, daemon=True).start()
     try:
         pipe.send(cell(*arguments))
     except Exception as error:
         pipe.send({"failed": f"{type(error).__name__}: {error}"[:300]})
+
+
+def _end_with_the_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os.killpg(os.getpid(), signal.SIGKILL)
 
 
 def cpu_seconds(pid: int | None) -> float:
