@@ -15,7 +15,7 @@ folder LBARN_DATA, or else from ../shared/data beside the project. As many rows 
     nats     mean log-likelihood of the test rows: mass on the grids that ``columns_`` tells
 
 No parameters are set (generators.py tells more, and what to install for the rivals). A cell is one generator, table and seed, in a process of its own,
-which is given up after --minutes of CPU time. Finished cells are kept in docs/results/tables.json and not measured again; its tables go into docs/tables.md and docs/how-good.md.
+which is given up after --minutes of CPU time; who is given up is not tried on larger tables. Finished cells are kept in docs/results/tables.json and not measured again; its tables go into docs/tables.md and docs/how-good.md.
 Alpha-precision and beta-recall, which others publish, are left out: synthcity, which defines them, wants NumPy 1 and a PyTorch of 2024.
 """
 
@@ -28,7 +28,7 @@ import sys
 from collections.abc import Callable
 from itertools import pairwise, product
 from shlex import quote
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -54,6 +54,7 @@ SETS = {  # name: target
     "beijing": "pm2.5",
 }
 TARGETS = {**SETS, "wine": "target"}
+BY_CELLS = ("wine", "magic", "shoppers", "beijing", "adult", "default")  # from the smallest to the largest
 CODES = {  # columns of numbers that are categories to those who publish
     "default": ["SEX", "EDUCATION", "MARRIAGE", "PAY_0", *(f"PAY_{k}" for k in range(2, 7)), SETS["default"]],
     "shoppers": ["OperatingSystems", "Browser", "Region", "TrafficType"],
@@ -227,23 +228,30 @@ def cell(name: str, key: str, seed: int, jobs: int, rows: int | None) -> dict[st
 # ---------------------------------------------------------------------- the table
 
 
-def _published(metric: str | None, method: str, name: str) -> float | None:
+class Figure(NamedTuple):
+    mean: float
+    deviation: float | None  # of the seeds, if there are several
+
+
+def _published(metric: str | None, method: str, name: str) -> Figure | None:
     if metric is None or not PUBLISHED_FILE.exists():
         return None
     figures = json.loads(PUBLISHED_FILE.read_text())[metric].get(method, {}).get(name)
-    return None if figures is None else figures[0]
+    return None if figures is None else Figure(*figures)
 
 
-def _found(sets: dict[str, Any], name: str, key: str, measure: str) -> float | None:
-    """The mean over the seeds that were finished."""
+def _found(sets: dict[str, Any], name: str, key: str, measure: str) -> Figure | None:
+    """Over the seeds that were finished."""
     cells = sets[name]["models"].get(key, {}).values()
     values = [cell[measure] for cell in cells if "failed" not in cell and cell.get(measure) is not None]
-    return float(np.mean(values)) if values else None
+    if not values:
+        return None
+    return Figure(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
 
 
 def _why_not(sets: dict[str, Any], name: str, key: str) -> str:
-    """Who does not finish a small table is not tried on larger ones."""
-    for other in (name, *reversed(SETS)):
+    """Why there is nothing to measure: who does not finish a table is not tried again on it, nor on larger ones."""
+    for other in BY_CELLS[BY_CELLS.index(name) :: -1]:
         for cell in sets.get(other, {"models": {}})["models"].get(key, {}).values():
             failed = cell.get("failed", "")
             if failed and (other == name or failed.startswith("not finished")):
@@ -262,16 +270,19 @@ def _lines(
     return [line for line in lines if any(line[1:])]
 
 
-def _form(value: float | None, form: str) -> str:
-    return "" if value is None else format(value, form)
+def _form(figure: Figure | None, form: str, *, spread: bool = False) -> str:
+    if figure is None:
+        return ""
+    deviation = f" ± {figure.deviation:{form}}" if spread and figure.deviation is not None else ""
+    return f"{figure.mean:{form}}{deviation}"
 
 
 def summary(sets: dict[str, Any]) -> str:
     """How well a classifier tells samples from training rows, and after how many CPU seconds, or published ones."""
 
-    def cell(score: float | None, seconds: float | None) -> str:
+    def cell(score: Figure | None, seconds: Figure | None) -> str:
         return " in ".join(
-            text for text in (_form(score, ".3f"), "" if seconds is None else f"{seconds:,.0f} s") if text
+            text for text in (_form(score, ".3f"), "" if seconds is None else f"{seconds.mean:,.0f} s") if text
         )
 
     lines = _lines(
@@ -289,7 +300,7 @@ def summary(sets: dict[str, Any]) -> str:
 
 
 MEASURES = (  # title, own name, published name, form
-    ("C2ST, 1 is best", "c2st", "c2st_xgboost", ".3f"),
+    ("C2ST, 1 is best, ± standard deviation among seeds", "c2st", "c2st_xgboost", ".3f"),
     ("CPU seconds to train and sample; published: seconds on a GPU", "cpu_seconds", "training_seconds", ",.0f"),
     ("XGBoost trained on samples, chosen on a ninth of them (AUC; Beijing: RMSE)", "mle", "mle", ".3f"),
     ("XGBoost trained on samples, with its defaults", "use", None, ".3f"),
@@ -301,6 +312,7 @@ MEASURES = (  # title, own name, published name, form
     ("test nats per row", "nats", None, ".2f"),
     ("peak memory, MB", "megabytes", None, ",.0f"),
 )
+SPREAD = ("c2st", "mle", "dcr")  # whose standard deviation among seeds is shown
 
 
 def of_measure(sets: dict[str, Any], title: str, own: str, published: str | None, form: str) -> str:
@@ -308,9 +320,10 @@ def of_measure(sets: dict[str, Any], title: str, own: str, published: str | None
     lines = _lines(
         sets,
         lambda key, name: (
-            _form(_found(sets, name, key, own), form) or (_why_not(sets, name, key) if own == "cpu_seconds" else "")
+            _form(_found(sets, name, key, own), form, spread=own in SPREAD)
+            or (_why_not(sets, name, key) if own == "cpu_seconds" else "")
         ),
-        lambda method, name: _form(_published(published, method, name), form),
+        lambda method, name: _form(_published(published, method, name), form, spread=own in SPREAD),
     )
     return table([title, *names], lines)
 
@@ -334,10 +347,10 @@ def main() -> None:
     if options.smoke:
         options.only, options.seeds = ["wine"], 1
     sets = measured_before("tables", options)
-    for name in options.only:
+    for name in sorted(options.only, key=BY_CELLS.index):
         for key in options.models:
             for seed in range(options.seeds):
-                if str(seed) in sets.get(name, {"models": {}})["models"].get(key, {}):
+                if str(seed) in sets.get(name, {"models": {}})["models"].get(key, {}) or _why_not(sets, name, key):
                     continue
                 job = name, key, seed, options.jobs, rows
                 found = cell(*job) if options.smoke else in_a_process(cell, job, options.minutes)
