@@ -42,6 +42,7 @@ import pytest
         ("table_anomalies.py", "cell named first"),
         ("table_compression.py", "LBARN, with its model"),
         ("table_imputation.py", "best or level"),
+        ("sums.py", "counts=False"),
         ("table_use.py", "5 x samples"),
         ("tables.py", "C2ST, 1 is best"),
     ],

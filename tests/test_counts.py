@@ -73,7 +73,7 @@ def test_what_is_counted_must_be_there() -> None:
         with pytest.raises(ValueError, match=r"not there|longer than the rows"):
             evaluate()
     with pytest.raises(ValueError, match="come later in the order"):
-        Counts(20, counts.masks, counts.which, counts.at_least).core  # noqa: B018
+        replace(counts, position=20).core  # noqa: B018
 
 
 def test_a_majority_is_learned() -> None:

@@ -310,23 +310,49 @@ New2<uint64_t> taken(const Array2<uint8_t>& rows, const Array1<int32_t>& index, 
 
 struct BoundCounts {
   Array2<uint64_t> masks;
-  Array1<uint16_t> which, at_least;
+  Array1<uint32_t> first;
+  Array1<uint16_t> base, which, at_least;
+  std::vector<std::vector<CountsView::Term>> terms;
   CountsView view;
 
-  BoundCounts(size_t position, Array2<uint64_t> masks, Array1<uint16_t> which, Array1<uint16_t> at_least)
+  BoundCounts(size_t position, Array2<uint64_t> masks, Array1<uint32_t> first, Array1<uint16_t> base,
+              Array1<uint16_t> which, Array1<uint16_t> at_least)
       : masks(std::move(masks)),
+        first(std::move(first)),
+        base(std::move(base)),
         which(std::move(which)),
         at_least(std::move(at_least)),
-        view{position,           this->masks.data(),    this->masks.shape(0), this->masks.shape(1),
-             this->which.data(), this->at_least.data(), this->which.shape(0)} {
+        view{position,
+             this->masks.data(),
+             this->masks.shape(1),
+             this->first.data(),
+             this->base.data(),
+             this->base.shape(0),
+             this->which.data(),
+             this->at_least.data(),
+             this->which.shape(0),
+             nullptr} {
     require(this->which.shape(0) == this->at_least.shape(0), "counts: a threshold for every feature is needed");
-    for (size_t f = 0; f < view.n_features; ++f) require(view.which[f] < view.n_masks, "counts: there is no such mask");
+    for (size_t f = 0; f < view.n_features; ++f)
+      require(view.which[f] < view.n_counts, "counts: there is no such count");
     require(position <= UINT16_MAX && view.words <= UINT16_MAX / 64 + 1, "counts: too many bits");
-    for (size_t m = 0; m < view.n_masks; ++m) {
-      const std::vector<uint16_t> counted = view.counted(m);
-      require(counted.empty() || counted.back() < position, "bits are counted that come later in the order");
+    require(this->first.shape(0) == view.n_counts + 1 && view.first[0] == 0 &&
+                view.first[view.n_counts] == this->masks.shape(0),
+            "counts: the numbers of masks do not add up");
+    for (size_t c = 0; c < view.n_counts; ++c) {
+      require(view.first[c] < view.first[c + 1] && view.first[c + 1] - view.first[c] <= 16,
+              "counts: a count has no masks, or too many");
+      int32_t least = view.base[c], most = least;
+      terms.push_back(terms_of(view, c));
+      for (const auto [bit, weight] : terms[c]) {
+        require(bit < position, "bits are counted that come later in the order");
+        (weight < 0 ? least : most) += weight;
+      }
+      require(least >= 0 && most <= UINT16_MAX, "counts: a sum leaves its range");
     }
+    view.terms = terms.data();
   }
+  BoundCounts(const BoundCounts&) = delete;
 };
 
 void check_counts(const Rows& rows, const BoundCounts& counts) {
@@ -585,12 +611,12 @@ New2<uint16_t> counted(const Array2<uint8_t>& rows, const Array1<int32_t>& index
   check_counts(r, counts);
   check_index(index, r.count);
   const size_t n = index.shape(0);
-  std::vector<uint16_t> out(n * counts.view.n_masks);
+  std::vector<uint16_t> out(n * counts.view.n_counts);
   {
     nb::gil_scoped_release released;
     count_ones(r, index.data(), n, counts.view, out.data());
   }
-  return give<New2<uint16_t>>(std::move(out), {n, counts.view.n_masks});
+  return give<New2<uint16_t>>(std::move(out), {n, counts.view.n_counts});
 }
 
 New2<uint8_t> with_counts(const Array2<uint8_t>& rows, const Array1<int32_t>& index, const BoundCounts& counts) {
@@ -676,11 +702,7 @@ struct BoundNetwork {
     for (size_t i = 0; i < own.view.n_closers; ++i)
       require(own.view.closers[i] < position, "a conditional is closed by a column at or after its own");
     view.n_features = std::max(view.n_features, position + more);
-    for (size_t m = 0; count && m < count->n_masks; ++m) {
-      const uint64_t* mask = count->masks + m * count->words;
-      for (size_t b = position; b < 64 * count->words; ++b)
-        require(!(mask[b / 64] >> b % 64 & 1), "counts: a column at or after the position is counted");
-    }
+    require(!count || count->position == position, "counts: a column at or after the position is counted");
     view.nodes.push_back({own.view, count, position});
   }
 };
@@ -890,8 +912,9 @@ NB_MODULE(_core, m) {
           "train_curve", [](const BoundBoosted& boosted) { return boosted.train_curve; }, kShared)
       .def_prop_ro("valid_curve", [](const BoundBoosted& boosted) { return boosted.valid_curve; }, kShared);
   nb::class_<BoundCounts>(m, "Counts")
-      .def(nb::init<size_t, Array2<uint64_t>, Array1<uint16_t>, Array1<uint16_t>>(), "position"_a,
-           "masks"_a.noconvert(), "which"_a.noconvert(), "at_least"_a.noconvert());
+      .def(nb::init<size_t, Array2<uint64_t>, Array1<uint32_t>, Array1<uint16_t>, Array1<uint16_t>, Array1<uint16_t>>(),
+           "position"_a, "masks"_a.noconvert(), "first"_a.noconvert(), "base"_a.noconvert(), "which"_a.noconvert(),
+           "at_least"_a.noconvert());
   nb::class_<CellSymbols>(m, "CellSymbols").def_static("of", &cell_symbols_of, "weights"_a, "starts"_a, "n_last"_a);
   nb::class_<Coder>(m, "Coder")
       .def(nb::init<>())

@@ -3,61 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "columnsum.hpp"
+
 namespace lbarn {
 namespace {
-
-constexpr size_t kPlanes = 18;  // a count fits 16 bits, and a carry may go one further
-
-// How many of some columns are 1 in each row: plane p has bit p of every row's sum. As in any carry-save adder, two
-// columns may wait at a place; with a third one, their sum stays there and the carry goes to the place above.
-template <size_t kWords>
-class ColumnSum {
- public:
-  void add(const uint64_t* column) {
-    Words one;
-    std::memcpy(one.word, column, sizeof one.word);
-    add_at(0, one);
-  }
-
-  // Every place has one plane at most: nothing waits any more.
-  void finish() {
-    for (size_t p = 0; p + 1 < kPlanes; ++p)
-      if (waiting_[p] == 2) add_at(p, Words{});
-  }
-
-  void at_least(uint16_t threshold, uint64_t* out) const {
-    Words found;
-    std::fill(found.word, found.word + kWords, ~uint64_t{0});
-    for (size_t p = 0; p < kPlanes; ++p) {
-      const Words plane = waiting_[p] ? plane_[p][0] : Words{};
-      const bool is_set = threshold >> p & 1;
-      for (size_t w = 0; w < kWords; ++w)
-        found.word[w] = is_set ? plane.word[w] & found.word[w] : plane.word[w] | found.word[w];
-    }
-    std::memcpy(out, found.word, sizeof found.word);
-  }
-
- private:
-  struct Words {
-    uint64_t word[kWords];
-  };
-
-  void add_at(size_t p, Words carry) {
-    for (; waiting_[p] == 2; ++p) {
-      Words &a = plane_[p][0], &b = plane_[p][1];
-      for (size_t w = 0; w < kWords; ++w) {
-        const uint64_t either = a.word[w] ^ b.word[w], both = a.word[w] & b.word[w];
-        a.word[w] = either ^ carry.word[w];
-        carry.word[w] = both | (either & carry.word[w]);
-      }
-      waiting_[p] = 1;
-    }
-    plane_[p][waiting_[p]++] = carry;
-  }
-
-  Words plane_[kPlanes][2];
-  size_t waiting_[kPlanes] = {};
-};
 
 // The numbers of the marked entries, and every entry its number among them.
 template <class Number>
@@ -83,18 +32,18 @@ CompactTrees::CompactTrees(const TreesView& trees, const CountsView* counts) : v
     const size_t own = trees.splits[k].feature;
     (own < position ? bit[own] : feature[own - position]) = 1;
   }
-  std::vector<uint16_t> count(counts ? counts->n_masks : 0);
+  std::vector<uint16_t> count(counts ? counts->n_counts : 0);
   const std::vector<uint16_t> features = numbered<uint16_t>(feature);
   for (const uint16_t own : features) count[counts->which[own]] = 1;
-  const std::vector<uint16_t> masks = numbered<uint16_t>(count);
+  const std::vector<uint16_t> used = numbered<uint16_t>(count);
   for (const uint16_t own : features) thresholds_.push_back({count[counts->which[own]], counts->at_least[own]});
-  for (const uint16_t mask : masks) {
-    counted_.push_back(counts->counted(mask));
-    for (const uint16_t own : counted_.back()) bit[own] = 1;
+  for (const uint16_t own : used) {
+    sums_.push_back({counts->base[own], counts->terms[own]});
+    for (const CountsView::Term& term : sums_.back().terms) bit[term.bit] = 1;
   }
   bits_ = numbered<uint16_t>(bit);
-  for (std::vector<uint16_t>& own : counted_)
-    for (uint16_t& number : own) number = bit[number];
+  for (Sum& sum : sums_)
+    for (CountsView::Term& term : sum.terms) term.bit = bit[term.bit];
   for (const size_t own : bits_) {
     if (words_.empty() || words_.back() != own / 64) words_.push_back(own / 64);
     places_.push_back({static_cast<uint16_t>(words_.size() - 1), static_cast<uint16_t>(own % 64)});
@@ -144,12 +93,12 @@ void CompactTrees::gather_word(const Kernels& kernels, const Rows& rows, const i
 // Some words of the features that count.
 template <size_t kWords>
 void CompactTrees::append_words(uint64_t* columns, size_t stride) const {
-  for (size_t m = 0; m < counted_.size(); ++m) {
-    ColumnSum<kWords> sum;
-    for (const size_t own : counted_[m]) sum.add(columns + own * stride);
-    sum.finish();
+  for (size_t c = 0; c < sums_.size(); ++c) {
+    const std::vector<CountsView::Term>& terms = sums_[c].terms;
+    const ColumnSum<kWords> sum(sums_[c].base, terms.data(), terms.data() + terms.size(),
+                                [&](size_t bit) { return columns + bit * stride; });
     for (size_t f = 0; f < thresholds_.size(); ++f)
-      if (thresholds_[f].count == m) sum.at_least(thresholds_[f].at_least, columns + (bits_.size() + f) * stride);
+      if (thresholds_[f].count == c) sum.at_least(thresholds_[f].at_least, columns + (bits_.size() + f) * stride);
   }
 }
 

@@ -27,6 +27,10 @@ class CompactTrees {
     uint16_t word;  // its number among the words that are used
     uint16_t bit;
   };
+  struct Sum {  // of a count that is used
+    uint16_t base;
+    std::vector<CountsView::Term> terms;  // bits by their numbers among those that are used
+  };
   struct Threshold {
     uint16_t count;  // its number among those that are used
     uint16_t at_least;
@@ -40,10 +44,10 @@ class CompactTrees {
 
   TreesView view_;
   std::vector<Split> splits_;
-  std::vector<uint16_t> bits_;                  // ascending
-  std::vector<Place> places_;                   // of the bits, in packed rows
-  std::vector<size_t> words_;                   // of packed rows
-  std::vector<std::vector<uint16_t>> counted_;  // of each count, the numbers of its bits
+  std::vector<uint16_t> bits_;  // ascending
+  std::vector<Place> places_;   // of the bits, in packed rows
+  std::vector<size_t> words_;   // of packed rows
+  std::vector<Sum> sums_;
   std::vector<Threshold> thresholds_;
 };
 

@@ -1,4 +1,5 @@
-// How many ones rows have among some of their bits, and bits made of that: whether there are at least so many.
+// What rows have among some of their bits: how many ones, or a sum of their weights; and bits made of that: whether it
+// is at least so much.
 #pragma once
 
 #include <cstddef>
@@ -9,25 +10,41 @@
 
 namespace lbarn {
 
-// Of each mask, the bits of a row that it counts, all before `position`. Feature i asks whether count which[i] is at
-// least at_least[i]; to trees it is number position + i.
+// Count c is base[c] and, for each of its masks k = 0, 1, ..., 2^k times the ones of a row among the bits of that mask,
+// all of which are before `position`. Its masks are number first[c] to first[c + 1] - 1: a single one counts ones; with
+// 16, every bit has a weight in two's complement. Sums are those of whole numbers modulo 2^16, and all that rows can
+// have are from 0 to 2^16 - 1. Feature i asks whether count which[i] is at least at_least[i]; to trees it is number
+// position + i.
 struct CountsView {
+  struct Term {  // a bit and its weight, which is not 0
+    uint16_t bit;
+    int16_t weight;
+  };
+
   size_t position;
   const uint64_t* masks;  // `words` for every mask
-  size_t n_masks;
   size_t words;
+  const uint32_t* first;
+  const uint16_t* base;
+  size_t n_counts;
   const uint16_t* which;
   const uint16_t* at_least;
   size_t n_features;
-
-  // The bits that a mask counts, ascending.
-  std::vector<uint16_t> counted(size_t mask) const;
+  const std::vector<Term>* terms;  // of every count, bits ascending
 };
 
-// The ones of a word.
-uint16_t ones_of(uint64_t word);
+// The terms that the masks of a count come to.
+std::vector<CountsView::Term> terms_of(const CountsView& counts, size_t count);
 
-// The counts of rows index[0..count), n_masks for every row.
+// The ones of a word.
+inline uint16_t ones_of(uint64_t word) {
+  word -= word >> 1 & 0x5555555555555555u;
+  word = (word & 0x3333333333333333u) + (word >> 2 & 0x3333333333333333u);
+  word = (word + (word >> 4)) & 0x0F0F0F0F0F0F0F0Fu;
+  return static_cast<uint16_t>(word * 0x0101010101010101u >> 56);
+}
+
+// The counts of rows index[0..count), n_counts for every row.
 void count_ones(const Rows& rows, const int32_t* index, size_t count, const CountsView& counts, uint16_t* out);
 
 // The same rows up to the position, the features after them, then the position's own bit if it is wanted. `out` is

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "columnsum.hpp"
 #include "logistic.hpp"
 #include "random.hpp"
 #include "require.hpp"
@@ -67,8 +68,9 @@ void NarrowTrees::narrow(LeafSets& sets, const Conditional& conditional, std::ve
   constant_ = 0;
   closed_ = false;
   closers_.clear();
+  sums_.clear();
   counted_.clear();
-  masks_.clear();
+  terms_.clear();
   merged_.clear();
   table_.assign(kTable, 0);
   trees_.splits.clear();
@@ -82,7 +84,7 @@ void NarrowTrees::narrow(LeafSets& sets, const Conditional& conditional, std::ve
   }
   if (closed_) return;
   const size_t n_counts = conditional.counts ? conditional.counts->n_features : 0;
-  for (size_t f = 0; f < n_counts; ++f) slots[conditional.position + f] = narrow_count(*conditional.counts, f, slots);
+  if (n_counts) narrow_counts(*conditional.counts, slots);
   single_.assign(64 * words_ + counted_.size(), {});
   if (!reached) {
     sets.reach({slots.data()}, reached_);
@@ -101,29 +103,31 @@ void NarrowTrees::narrow(LeafSets& sets, const Conditional& conditional, std::ve
   finish();
 }
 
-// A count is decided if the bits in which particles differ can no longer change it.
-Slot NarrowTrees::narrow_count(const CountsView& counts, size_t feature, const std::vector<Slot>& slots) {
-  const uint64_t* mask = counts.masks + counts.which[feature] * counts.words;
-  const size_t first = masks_.size();
-  masks_.resize(first + words_);
-  int32_t ones = 0, differ = 0;
-  for (size_t w = 0; w < counts.words; ++w) {
-    for (uint64_t left = mask[w]; left; left &= left - 1) {
-      const Slot slot = slots[64 * w + static_cast<size_t>(__builtin_ctzll(left))];
-      ones += slot == kAllOne;
-      if (slot < 0) continue;
-      ++differ;
-      masks_[first + static_cast<size_t>(slot) / 64] |= uint64_t{1} << slot % 64;
-    }
+NarrowTrees::Sum NarrowTrees::narrow_sum(const CountsView& counts, size_t count, const std::vector<Slot>& slots) {
+  const size_t first = terms_.size();
+  int32_t decided = counts.base[count], less = 0, more = 0;
+  for (const auto [bit, weight] : counts.terms[count]) {
+    const Slot slot = slots[bit];
+    if (slot == kAllOne) decided += weight;
+    if (slot < 0) continue;
+    (weight < 0 ? less : more) += weight;
+    terms_.push_back({static_cast<uint16_t>(slot), weight});
   }
-  const int32_t least = counts.at_least[feature] - ones;
-  if (least > 0 && least <= differ) {
+  return {first, terms_.size(), static_cast<uint16_t>(decided), decided + less, decided + more};
+}
+
+// A feature is decided if the bits in which particles differ can no longer change it.
+void NarrowTrees::narrow_counts(const CountsView& counts, std::vector<Slot>& slots) {
+  for (size_t f = 0; f < counts.n_features; ++f) {
+    if (!f || counts.which[f] != counts.which[f - 1]) sums_.push_back(narrow_sum(counts, counts.which[f], slots));
+    const Sum& sum = sums_.back();
+    Slot& slot = slots[counts.position + f];
+    slot = sum.least >= counts.at_least[f] ? kAllOne : kAllZero;
+    if (slot == kAllOne || sum.most < counts.at_least[f]) continue;
     require(64 * words_ + counted_.size() <= UINT16_MAX, "counts: there are too many bits");
-    counted_.push_back({first, least});
-    return static_cast<Slot>(64 * words_ + counted_.size() - 1);
+    counted_.push_back({sums_.size() - 1, counts.at_least[f]});
+    slot = static_cast<Slot>(64 * words_ + counted_.size() - 1);
   }
-  masks_.resize(first);
-  return least <= 0 ? kAllOne : kAllZero;
 }
 
 // What is left of a tree are the splits that part leaves that can be reached. Split k has made leaf k + 1, so taking
@@ -262,6 +266,8 @@ void NarrowTrees::finish() {
   }
   for (const Split& split : trees_.splits)
     if (split.feature < 64 * words_) used_[split.feature / 64] = 1;
+  for (const Counted& own : counted_)
+    for (size_t t = sums_[own.sum].first; t < sums_[own.sum].last; ++t) used_[terms_[t].bit / 64] = 1;
 }
 
 // The bits that are used, one column for each slot.
@@ -289,15 +295,17 @@ void NarrowTrees::gather(const ParticleBits& particles, const uint32_t* index, s
     if (lanes == kBlockLanes) flush();
   }
   flush();
-  for (size_t f = 0; f < counted_.size(); ++f) {
-    uint64_t* column = columns_.data() + (64 * words_ + f) * stride;
-    std::fill(column, column + stride, 0);
-    for (size_t i = 0; i < count; ++i) {
-      const uint64_t* own = particles.of(index ? index[i] : i);
-      int32_t ones = 0;
-      for (size_t w = 0; w < words_; ++w) ones += ones_of(own[w] & masks_[counted_[f].first + w]);
-      if (ones >= counted_[f].least) column[i / 64] |= uint64_t{1} << i % 64;
-    }
+  for (size_t w = 0; !counted_.empty() && w < stride; ++w) add_up(w, stride);
+}
+
+// The features that are made of sums, for 64 particles.
+void NarrowTrees::add_up(size_t word, size_t stride) {
+  for (size_t f = 0; f < counted_.size();) {
+    const Sum& own = sums_[counted_[f].sum];
+    const ColumnSum<1> sum(own.base, terms_.data() + own.first, terms_.data() + own.last,
+                           [&](size_t slot) { return &columns_[slot * stride + word]; });
+    for (const size_t which = counted_[f].sum; f < counted_.size() && counted_[f].sum == which; ++f)
+      sum.at_least(counted_[f].at_least, &columns_[(64 * words_ + f) * stride + word]);
   }
 }
 

@@ -62,12 +62,20 @@ class NarrowTrees {
   static constexpr size_t kMerged = 3;  // trees on the same so few bits are one, if there are many particles
   static constexpr size_t kMany = 128;
 
-  struct Counted {  // a feature made of a count
-    size_t first;   // of its mask's words
-    int32_t least;  // ones among the bits that differ
+  struct Sum {     // a count, over the bits that differ
+    size_t first;  // of its terms, on slots
+    size_t last;
+    uint16_t base;  // what the other bits come to
+    int32_t least;  // that it can be
+    int32_t most;
+  };
+  struct Counted {  // a feature made of it
+    size_t sum;
+    uint16_t at_least;
   };
 
-  Slot narrow_count(const CountsView& counts, size_t feature, const std::vector<Slot>& slots);
+  Sum narrow_sum(const CountsView& counts, size_t count, const std::vector<Slot>& slots);
+  void narrow_counts(const CountsView& counts, std::vector<Slot>& slots);
   void add_tree(const Tree& tree, uint64_t leaves, const Slot* slots);
   void add_large(const Tree& tree, const std::vector<Slot>& slots);
   void add_own(Slot slot) {  // no more than tell that there are too many
@@ -80,6 +88,7 @@ class NarrowTrees {
   void merge(const std::vector<Slot>& own);
   void finish();
   void gather(const ParticleBits& particles, const uint32_t* index, size_t count, size_t stride);
+  void add_up(size_t word, size_t stride);
 
   size_t words_ = 0;  // of a particle
   size_t merged_bits_ = 1;
@@ -89,8 +98,9 @@ class NarrowTrees {
   std::vector<uint16_t> closers_;  // slots
   Trees trees_;                    // on slots
   std::vector<uint8_t> used_;      // words of particles that hold any of these
+  std::vector<Sum> sums_;
   std::vector<Counted> counted_;
-  std::vector<uint64_t> masks_;
+  std::vector<CountsView::Term> terms_;
   std::vector<uint64_t> reached_;
   // One tree: its splits on slots, its leaves, the slots.
   std::vector<Split> splits_;

@@ -278,14 +278,21 @@ def _index(column: str, names: list[Any]) -> int:
 
 
 def _asked(trees: Trees, position: int, names: Sequence[Any]) -> Any:
-    """What a split asks: a column, or a count."""
+    """What a split asks: a column, a count, or a sum."""
     counts = trees.counts
     if counts is None or position < counts.position:
         return names[position]
     feature = position - counts.position
-    counted, least = counts.counted(int(counts.which[feature])), int(counts.at_least[feature])
-    first, last = (own.column if isinstance(own, _Question) else own for own in (names[counted[0]], names[counted[-1]]))
-    return _Question(f"ones among {len(counted)} values from {first} to {last}", f">= {least}", f"< {least}")
+    which, least = int(counts.which[feature]), int(counts.at_least[feature])
+    counted, weights = counts.weights(which)
+    columns = [own.column if isinstance(own, _Question) else own for own in (names[place] for place in counted)]
+    if not counts.is_sum(which):
+        return _Question(
+            f"ones among {len(counted)} values from {columns[0]} to {columns[-1]}", f">= {least}", f"< {least}"
+        )
+    share = least / (int(counts.base[which]) + int(weights[weights > 0].sum()))
+    named = ", ".join(map(str, dict.fromkeys(columns)))
+    return _Question(f"a weighted sum of {named}", f">= {share:.0%} of the most it can be", f"< {share:.0%}")
 
 
 def _tree(trees: Trees, t: int, names: Sequence[Any]) -> dict[str, Any]:

@@ -260,8 +260,8 @@ class LearnerParameters(Parameters):
     )
     counts: str | bool = param(
         "auto",
-        "Whether columns are also predicted from counts: how many ones there were so far, and of each level where several columns "
-        'share their levels. "auto" tries both on some of the columns and takes what validates better.',
+        "Whether columns are also predicted from counts: how many ones there were so far, of each level where several columns "
+        'share their levels, and weighted sums of numbers. "auto" tries both on some of the columns and takes what validates better.',
         "auto",
         "boolean",
         paper=False,

@@ -12,6 +12,7 @@ from lbarn._engine.bits import PackedBits, PickedRows
 from lbarn._engine.codetree import UNKNOWN, Cells, Layout
 from lbarn._engine.counts import Counts
 from lbarn._engine.sharedtrees import SharedTrees
+from lbarn._engine.sums import Sums
 
 __all__ = ["Group", "TrainingData", "TrainingRows"]
 
@@ -269,6 +270,7 @@ class TrainingData:
     seed: int
     groups: tuple[Group, ...] = ()
     counted: tuple[NDArray[np.intp], ...] = ()  # kinds of ones to count: (column, bit of the column) of each
+    sums: Sums | None = None  # of numbers, which predict others
     shared: SharedTrees | None = None  # that every column begins with, by place in the order
 
     def in_order(self, order: NDArray[np.intp]) -> TrainingData:
@@ -280,11 +282,19 @@ class TrainingData:
             valid=self.valid.in_order(order, layout),
             groups=tuple(group.permuted(place) for group in self.groups),
             counted=tuple(np.stack([place[own[:, 0]], own[:, 1]], axis=1) for own in self.counted),
+            sums=None if self.sums is None else self.sums.permuted(order),
         )
 
     def merged(self, merged: bool) -> TrainingData:
         """Learned from with equal rows as one, or each by itself."""
         return replace(self, train=replace(self.train, merged=merged), valid=replace(self.valid, merged=merged))
+
+    @property
+    def has_counts(self) -> bool:
+        return bool(self.counted) or self.sums is not None
+
+    def without_counts(self) -> TrainingData:
+        return replace(self, counted=(), sums=None)
 
     @property
     def n_shared(self) -> int:

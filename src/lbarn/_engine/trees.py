@@ -130,16 +130,17 @@ class Trees:
         )
 
     def importance(self, position: int) -> NDArray[np.float64]:
-        """Summed gain of each predictor, by position, for the variable at ``position``; all that is counted shares that of a count."""
+        """Summed gain of each predictor, by position, for the variable at ``position``; what a count is over shares that of the count."""
         gain = np.bincount(self.splits[:, 1], weights=self.gains, minlength=position).astype(np.float64)
         if self.counts is None:
             return gain
-        own, of_counts = gain[:position], np.zeros(len(self.counts.masks))
+        own, of_counts = gain[:position], np.zeros(self.counts.n_counts)
         for feature, value in enumerate(gain[position:]):
             of_counts[self.counts.which[feature]] += value
-        for m in np.flatnonzero(of_counts):
-            counted = self.counts.counted(int(m))
-            own[counted] += of_counts[m] / len(counted)
+        for c in np.flatnonzero(of_counts):
+            counted, weights = self.counts.weights(int(c))
+            share = np.abs(weights.astype(np.float64))
+            own[counted] += of_counts[c] * share / share.sum()
         return own
 
     def log_odds(self, columns: NDArray[np.uint64], n_rows: int) -> NDArray[np.int32]:

@@ -25,7 +25,7 @@ from lbarn._models.ensemble import LBARNEnsemble
 from lbarn._models.lbarn import LBARN
 from lbarn._models.tuningtrials import ROUNDS, Setting, Trial, Trials, cross_validated, setting_of, shown_to
 from lbarn._training.averaging import averaged
-from lbarn._training.counts import kinds_of_ones
+from lbarn._training.counts import with_counts
 from lbarn._training.data import GivenRows
 from lbarn._training.run import log_likelihood_before_refit, settle, shared_trees
 from lbarn.parameters import takes
@@ -128,14 +128,14 @@ def tune(
     rows = GivenRows.read(model, X, X_val, sample_weight, sample_weight_val)
     data = rows.divided(model.validation_fraction, seed).filled(seed, model.groups)  # as the network will see them
     if model.counts is not False:
-        data = replace(data, counted=kinds_of_ones(data, rows.shared_levels()))
+        data = with_counts(data, rows)
     columns, data = data, data.in_order(np.arange(rows.n_columns)).merged(model.merge_rows)
     places, learning = range(rows.n_columns), monotonic()
     data = replace(data, shared=shared_trees(model, data, np.arange(rows.n_columns), places))
     fixed = monotonic() - learning  # seconds that every other network takes, whatever its rounds
     how, data = settle(model, data, places)
     fixed = fixed if data.shared is not None else 0.0
-    model.set_params(max_leaf_nodes=how.max_leaf_nodes, counts=bool(data.counted), neighbours=data.shared is not None)
+    model.set_params(max_leaf_nodes=how.max_leaf_nodes, counts=data.has_counts, neighbours=data.shared is not None)
 
     def fitted(setting: Setting, data: TrainingData) -> tuple[LBARN, float]:
         one = LBARN(**model.get_params() | setting)
@@ -154,8 +154,7 @@ def tune(
         if ensemble is None and seconds < _SHARE_OF_DEFAULTS * (end - monotonic()):
             networks.append(fitted({"verbose": 0}, data))  # the table is shown now
         if ensemble is None and model.image_shape is None:
-            counted = columns.counted if data.counted else ()
-            order = trials.best_order(replace(columns, counted=counted), model.merge_rows)
+            order = trials.best_order(columns if data.has_counts else columns.without_counts(), model.merge_rows)
             if order is not None:
                 model.order, data = order.tolist(), trials.data
         trials.search(optuna, seed)

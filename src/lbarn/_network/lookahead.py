@@ -38,9 +38,9 @@ def likely_causes(trees: Trees, bit: bool, known: Setting) -> NDArray[np.int8]:
     array([[ 1,  1, -1]], dtype=int8)
     """
     n_known = len(known)
-    known = np.pad(
-        known, (0, 0 if trees.counts is None else len(trees.counts)), constant_values=UNSET
-    )  # any count may be
+    if trees.counts is not None:  # any count may be; they come behind the bits of the column itself
+        n_features = trees.counts.position + len(trees.counts)
+        known = np.pad(known, (0, n_features - n_known), constant_values=UNSET)
     leaves = _Leaves(trees, bit)
     found: dict[bytes, Setting] = {}
     for tree, leaf in leaves.loudest(known, _TRIED_LEAVES):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -229,17 +229,36 @@ def _closers(
     return _cut(closers, counts), expect(tensors, "closed", np.int32, (n_positions,))
 
 
+_AS_BEFORE = -1  # instead of a number of masks: they are those of the conditional before
+
+
 def _pack_counts(network: Sequence[Trees]) -> Tensors:
     counts = [t.counts for t in network if t.counts is not None]
     if not counts:
         return {}
-    sizes = [(0, 0) if t.counts is None else (len(t.counts.masks), len(t.counts)) for t in network]
-    return {
-        "count_sizes": np.array(sizes, np.int64),
-        "count_masks": np.concatenate([own.masks.ravel() for own in counts]),
+    sizes = np.array([(0, 0) if t.counts is None else (len(t.counts.masks), len(t.counts)) for t in network], np.int64)
+    packed: Tensors = {
         "count_which": np.concatenate([own.which for own in counts]),
         "count_at_least": np.concatenate([own.at_least for own in counts]),
     }
+    if any(
+        own.n_counts < len(own.masks) for own in counts
+    ):  # sums: nodes of a column have the same, so they are kept once
+        new = [k == 0 or not _same_sums(own, counts[k - 1]) for k, own in enumerate(counts)]
+        again = np.flatnonzero(sizes[:, 1])[np.flatnonzero(~np.array(new))]
+        sizes[again, 0] = _AS_BEFORE
+        counts = [own for own, is_new in zip(counts, new) if is_new]
+        packed["count_first"] = np.concatenate([own.first for own in counts])
+        packed["count_base"] = np.concatenate([own.base for own in counts])
+    return {"count_sizes": sizes, "count_masks": np.concatenate([own.masks.ravel() for own in counts]), **packed}
+
+
+def _same_sums(own: Counts, other: Counts) -> bool:
+    return (
+        np.array_equal(own.masks, other.masks)
+        and np.array_equal(own.first, other.first)
+        and np.array_equal(own.base, other.base)
+    )
 
 
 def _counts(tensors: Mapping[str, NDArray[Any]], positions: NDArray[np.intp]) -> list[Counts | None]:
@@ -248,15 +267,44 @@ def _counts(tensors: Mapping[str, NDArray[Any]], positions: NDArray[np.intp]) ->
         return [None] * len(positions)
     sizes = expect(tensors, "count_sizes", np.int64, (len(positions), 2))
     words = np.array([row_bytes(int(position)) // 8 for position in positions], dtype=np.int64)
-    if (sizes < 0).any() or (sizes > 65_535).any():
+    if (sizes < _AS_BEFORE).any() or (sizes > 65_535).any() or (sizes[:, 1] < 0).any():
         raise ModelFileError("the numbers of counts make no sense")
-    masks = _cut(expect(tensors, "count_masks", np.uint64, (None,)), sizes[:, 0] * words)
+    n_masks = np.maximum(sizes[:, 0], 0)
+    masks = _cut(expect(tensors, "count_masks", np.uint64, (None,)), n_masks * words)
     which = _cut(expect(tensors, "count_which", np.uint16, (None,)), sizes[:, 1])
     at_least = _cut(expect(tensors, "count_at_least", np.uint16, (None,)), sizes[:, 1])
-    return [
-        Counts(int(positions[d]), masks[d].reshape(sizes[d, 0], -1), which[d], at_least[d]) if sizes[d, 1] else None
-        for d in range(len(positions))
-    ]
+    first, base = _sums(tensors, n_masks)
+    found: list[Counts | None] = []
+    known: Counts | None = None
+    for d, position in enumerate(positions.tolist()):
+        if not sizes[d, 1]:
+            found.append(None)
+            continue
+        if sizes[d, 0] >= 0:
+            known = Counts(position, masks[d].reshape(sizes[d, 0], -1), first[d], base[d], which[d], at_least[d])
+        elif known is None:
+            raise ModelFileError("the numbers of counts make no sense")
+        else:
+            known = replace(known, position=position, which=which[d], at_least=at_least[d])
+        found.append(known)
+    return found
+
+
+def _sums(
+    tensors: Mapping[str, NDArray[Any]], n_masks: NDArray[np.int64]
+) -> tuple[list[NDArray[np.uint32]], list[NDArray[np.uint16]]]:
+    """Which masks belong to every count, and what it begins with; without sums, each has one mask and begins with 0."""
+    if "count_first" not in tensors:
+        return [np.arange(n + 1, dtype=np.uint32) for n in n_masks], [np.zeros(n, np.uint16) for n in n_masks]
+    first = expect(tensors, "count_first", np.uint32, (None,))
+    starts = np.flatnonzero(first == 0)  # of every conditional
+    kept = np.flatnonzero(n_masks)
+    if len(starts) != len(kept) or not len(first) or first[0]:
+        raise ModelFileError("the numbers of counts make no sense")
+    sizes = np.zeros(len(n_masks), np.int64)
+    sizes[kept] = np.diff([*starts, len(first)])
+    base = expect(tensors, "count_base", np.uint16, (None,))
+    return _cut(first, sizes), _cut(base, np.maximum(sizes - 1, 0))
 
 
 def _cut(array: NDArray[Any], sizes: NDArray[np.int64]) -> list[NDArray[Any]]:

@@ -16,13 +16,17 @@ from numpy.typing import NDArray
 
 from lbarn._engine.bits import MAX_COLUMNS
 from lbarn._engine.codetree import Cells, Layout
-from lbarn._tables.codes import BinaryCode, ColumnCode, Tensors, code_from_parts
+from lbarn._engine.sums import Sums
+from lbarn._tables.codes import BinaryCode, ColumnCode, ContinuousCode, GridCode, Tensors, code_from_parts
 from lbarn._tables.column import Column
 from lbarn._tables.kinds import Coding, fit_code
 
 __all__ = ["Codebook"]
 
 Floats = NDArray[np.float64]
+
+_MIDDLE, _FINEST = 2.0, 4.0  # times as many cells
+_WIDTHS = 3.5  # standard deviations that the cells of a column span, about
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +46,10 @@ class Codebook:
         how: Coding,
         weight: Floats | None = None,
     ) -> Codebook:
-        """The code of every column, of the kind that is asked for or detected."""
+        """The code of every column, of the kind that is asked for or detected.
+
+        Numbers that others tell more exactly than their cells are wide have cells with fewer rows.
+        """
         if weight is not None:
             weight = weight * (np.count_nonzero(weight) / weight.sum())
         given = list(columns)
@@ -61,7 +68,35 @@ class Codebook:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 return cls.fit(given, labels, kinds, replace(how, max_cells=how.max_cells // 2), weight)
-        return book
+        if len(given[0]) >= how.max_cells * how.min_rows:  # there are as many cells as there may be
+            return book
+        return book._with_finer_cells([given[j] for j in taken], [kinds.get(int(j)) for j in taken], how, weight)
+
+    def _with_finer_cells(
+        self, columns: Sequence[Column], kinds: Sequence[str | None], how: Coding, weight: Floats | None
+    ) -> Codebook:
+        def finer(k: int, times: float) -> ColumnCode:
+            how_finer = replace(how, min_rows=how.min_rows / times)
+            own = fit_code(self.codes[k].label, columns[k], kinds[k], how_finer, weight)
+            assert not isinstance(own, str)
+            return own
+
+        sums = Sums.of_values(
+            [
+                code.number(own) if isinstance(code, (GridCode, ContinuousCode)) else None
+                for code, own in zip(self.codes, columns)
+            ],
+            weight,
+        )
+        if sums is None:
+            return self
+        codes = list(self.codes)
+        for k, left in sums.unexplained.items():
+            cell_widths = left**0.5 * codes[k].n_cells / _WIDTHS
+            if cell_widths < 1:
+                codes[k] = finer(k, _FINEST if cell_widths < _MIDDLE / _FINEST else _MIDDLE)
+        found = replace(self, codes=tuple(codes))
+        return found if found.layout.n_bits <= MAX_COLUMNS else self
 
     @classmethod
     def of_bits(cls, labels: Sequence[str]) -> Codebook:

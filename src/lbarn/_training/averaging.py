@@ -80,12 +80,17 @@ def _taken(sizes: NDArray[np.int64], order: NDArray[np.intp]) -> NDArray[np.int6
 
 
 def _common_counts(parts: Sequence[Trees]) -> tuple[Counts | None, list[NDArray[np.uint16]]]:
-    """The counts of all of them, and their splits in these terms: each has thresholds of its own."""
+    """The counts of all of them, and their splits in these terms: each has thresholds, and sums, of its own."""
     first = next((own.counts for own in parts if own.counts is not None), None)
     if first is None:
         return None, [own.splits for own in parts]
     counts = [own.counts for own in parts]
-    asked = [np.zeros((0, 2), np.uint16) if c is None else np.stack([c.which, c.at_least], axis=1) for c in counts]
+    together, of_each = Counts.together([own for own in counts if own is not None])
+    numbers = iter(of_each)
+    asked = [
+        np.zeros((0, 2), np.uint16) if c is None else np.stack([next(numbers)[c.which], c.at_least], axis=1)
+        for c in counts
+    ]
     all_asked, place = np.unique(np.concatenate(asked), axis=0, return_inverse=True)
     places = np.split(place.reshape(-1), np.cumsum([len(own) for own in asked])[:-1])
     splits = []
@@ -94,4 +99,5 @@ def _common_counts(parts: Sequence[Trees]) -> tuple[Counts | None, list[NDArray[
         counted = moved[:, 1] >= first.position
         moved[counted, 1] = first.position + number[moved[counted, 1] - first.position]
         splits.append(moved)
-    return Counts(first.position, first.masks, *np.ascontiguousarray(all_asked.T)), splits
+    which, at_least = np.ascontiguousarray(all_asked.T)
+    return replace(together, which=which, at_least=at_least), splits

@@ -22,7 +22,7 @@ from lbarn._engine.trees import NO_STRETCH, UNIT, Stretch, Trees
 from lbarn._network.network import Network
 from lbarn._training.auto import LEAF_GRID, RATE_LADDER, Columns, in_sequence, search, search_each
 from lbarn._training.checkpoint import Checkpoint
-from lbarn._training.counts import counts_for, kinds_of_ones
+from lbarn._training.counts import ColumnCounts, with_counts
 from lbarn._training.curves import curves, is_rising, padded, selected, validated
 from lbarn._training.data import GivenRows
 from lbarn._training.jobs import each_dimension
@@ -259,7 +259,7 @@ def train_run(
     else:
         order = _order(parameters, data, store) if before is None else before.order
     if parameters.counts is not False and before is None:
-        data = replace(data, counted=kinds_of_ones(data, rows.shared_levels()))
+        data = with_counts(data, rows)
     data = data.in_order(order).merged(parameters.merge_rows)
     places = range(0 if targets is None else D - len(targets), D)
     if before is None:
@@ -461,6 +461,7 @@ def _train(
     """The conditionals of one column, each on the rows that reach its node."""
     layout, train, valid = data.layout, data.train, data.valid
     cells, closers, group = train.cell_columns(layout, place), data.closers(place), data.group_of(place)
+    counted = ColumnCounts.of(data, place) if start is None else None
     trained: list[Conditional] = []
 
     def keep(own: Conditional) -> None:
@@ -472,7 +473,11 @@ def _train(
         if log_odds is not None:
             keep(Conditional.fixed(position, log_odds))
             continue
-        own = Conditional.untrained(position, counts_for(data, place, node)) if start is None else start[node]
+        if start is None:
+            reached = train.reached(layout, place, node, closers)
+            own = Conditional.untrained(position, None if counted is None else counted.at(position, reached))
+        else:
+            own = start[node]
         if start is None and data.shared is not None:
             own = own.beginning_with(data.shared.at(place))
         counts = own.trees.counts

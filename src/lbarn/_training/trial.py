@@ -52,21 +52,30 @@ def settled(
     Counts and shared trees are kept if the columns validate better with them. The number of leaves, where none is asked for, is the one that goes with the
     number of rows, halved as long as the columns are better for it, or else doubled as long as they are by more than its error.
     """
-    tried = [places[int(k)] for k in np.unique(np.linspace(0, len(places) - 1, _TRIED + 2).round()[1:-1])]
 
     def trial(how: Boosting, data: TrainingData) -> Trial:
         brief = replace(how, learning_rate=_RATE, max_iter=_ROUNDS + data.n_shared, n_iter_no_change=_PATIENCE)
-        return Trial(how, data, judge(train(tried, brief, replace(some, counted=data.counted, shared=data.shared))))
+        return Trial(
+            how,
+            data,
+            judge(train(tried, brief, replace(some, counted=data.counted, sums=data.sums, shared=data.shared))),
+        )
 
     leaves = leaves and how.max_leaf_nodes is None and data.layout.is_binary and len(places) >= _WIDE
-    counts, shared = counts and bool(data.counted), shared and data.shared is not None
+    counts, shared = counts and data.has_counts, shared and data.shared is not None
+    if (
+        counts and data.sums is not None and not data.counted and not shared
+    ):  # others learn the same with sums as without
+        places = [place for place in places if data.sums.before(place, data.layout)]
+        counts = bool(places)
     if not leaves and not counts and not shared:
         return Trial(how, data, np.zeros(0))
+    tried = [places[int(k)] for k in np.unique(np.linspace(0, len(places) - 1, _TRIED + 2).round()[1:-1])]
     some = replace(data, train=some_rows(data.train, data.seed), valid=some_rows(data.valid, data.seed))
     if leaves:
         how = how.for_rows(data.train.n_rows)
     best = trial(how, data)
-    without: list[dict[str, Any]] = [{"counted": ()}] * counts + [{"shared": None}] * shared
+    without: list[dict[str, Any]] = [{"counted": (), "sums": None}] * counts + [{"shared": None}] * shared
     for change in without:
         plain = trial(how, replace(best.data, **change))
         best = plain if plain.gain(best)[0] > 0 else best

@@ -58,6 +58,11 @@ class ColumnCode(ABC):
         return "mass"
 
     @property
+    def numbers(self) -> Floats | None:
+        """What the cells stand for, NaN for one that is no number; None if the values are none."""
+        return None
+
+    @property
     def n_rows(self) -> float:
         return float(self.mass.sum())
 

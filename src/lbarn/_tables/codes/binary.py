@@ -42,6 +42,10 @@ class BinaryCode(ColumnCode):
     def tree(self) -> CodeTree:
         return CodeTree.of(3, [(0, 1, 3), (1, 2, 3)], ordered=True, missing=True) if self.missing else BINARY
 
+    @property
+    def numbers(self) -> Floats:
+        return np.array([np.nan, 0.0, 1.0][not self.missing :])
+
     def conform(self, column: Column) -> Column:
         bits = _bits_of_words(column) if column.sort == "string" else column
         return numbers_of(bits, self.label, "booleans" if self.plain.sort == "boolean" else "0 and 1")

@@ -94,6 +94,10 @@ class NumericCode(ColumnCode):
         n_all = np.concatenate([one, n_last, one[:1]], dtype=np.uint64, casting="unsafe")
         return Choices(np.concatenate([one, chances, one[:1]]), starts, n_all)
 
+    @property
+    def numbers(self) -> Floats:
+        return self.centers
+
     @cached_property
     def peaks(self) -> tuple[Floats, Column]:
         return self._peaks_at(self._likeliest())
