@@ -125,3 +125,55 @@ def test_columns_with_too_many_bits_have_fewer_cells() -> None:
     wide = pd.DataFrame(RNG.normal(size=(600, 700)))
     book = book_of(wide, max_cells=256, min_rows=1.0)
     assert book.layout.n_bits <= MAX_COLUMNS
+
+
+# ---------------------------------------------------------------------- finer cells
+
+
+def parts_and_total(n: int, *, noise: float, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"net": rng.gamma(3, 30, n), "tip": rng.normal(60, 12, n), "alone": rng.normal(size=n)})
+    return frame.assign(total=frame["net"] + frame["tip"] + rng.normal(0, noise, n))
+
+
+def cells_of(frame: pd.DataFrame, **how: Any) -> dict[str, int]:
+    return dict(zip(frame, (code.n_cells for code in book_of(frame, **how).codes), strict=True))
+
+
+def test_numbers_that_others_tell_exactly_have_finer_cells() -> None:
+    usual = cells_of(parts_and_total(800, noise=0.0)[["total", "alone"]])
+    exact, close, loose = (cells_of(parts_and_total(800, noise=noise)) for noise in (0.01, 4.0, 60.0))
+    assert exact["total"] > 3 * usual["total"]
+    assert 1.5 * usual["total"] < close["total"] < 3 * usual["total"]
+    assert loose["total"] == usual["total"]
+    for own in (exact, close, loose):
+        assert own["alone"] == usual["alone"]
+    assert cells_of(parts_and_total(800, noise=0.01).round(2))["total"] > 3 * usual["total"]  # on a grid
+
+
+def test_there_are_no_more_cells_than_there_may_be() -> None:
+    frame = parts_and_total(8_192, noise=0.01)
+    assert cells_of(frame)["total"] == cells_of(frame[["total", "alone"]])["total"] > 200
+    assert (
+        cells_of(frame[:800], max_cells=16)["total"] == cells_of(frame[["total", "alone"]][:800], max_cells=16)["total"]
+    )
+
+
+def test_finer_cells_are_of_rows_that_have_weight_and_values() -> None:
+    frame = parts_and_total(800, noise=0.01)
+    frame["total"] = frame["total"].where(frame.index < 700)
+    frame.loc[400:, "tip"] = 0.0  # where it has no weight, the total follows from nothing
+    table = read_table(frame)
+    labels = [table.format.label(j) for j in range(table.n_columns)]
+    weight = np.where(np.arange(800) < 400, 2.0, 0.0)
+    book = Codebook.fit(list(table.columns()), labels, {}, Coding(), weight)
+    assert book.codes[3].n_cells > 0.9 * cells_of(frame[:400])["total"] > 30
+    cells, _ = book.encode(list(table.columns()))
+    again, _ = book.encode(book.decode(cells, np.random.default_rng(0)))
+    np.testing.assert_array_equal(again, cells)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e300])
+def test_finer_cells_are_the_same_in_any_unit(size: float) -> None:
+    frame = parts_and_total(800, noise=0.01)
+    assert cells_of(frame * size) == cells_of(frame)
