@@ -15,7 +15,7 @@ from lbarn._training.auto import Columns
 
 __all__ = ["Trial", "settled", "some_rows"]
 
-_TRIED = 24  # columns, at most
+_TRIED, _TRIED_SUMS = 24, 8  # columns, at most; those whose sums alone are in question tell sooner
 _WIDE = 32  # columns from which the number of leaves is tried: with fewer it would take too large a part of the time
 _LEAVES = 4, 128
 _MOST_ROWS = 50_000  # to train on, and to validate on
@@ -63,14 +63,13 @@ def settled(
 
     leaves = leaves and how.max_leaf_nodes is None and data.layout.is_binary and len(places) >= _WIDE
     counts, shared = counts and data.has_counts, shared and data.shared is not None
-    if (
-        counts and data.sums is not None and not data.counted and not shared
-    ):  # others learn the same with sums as without
-        places = [place for place in places if data.sums.before(place, data.layout)]
-        counts = bool(places)
+    most = _TRIED
+    if counts and data.sums is not None and not data.counted and not shared:
+        places = [place for place in places if data.sums.before(place, data.layout)]  # others learn the same without
+        counts, most = bool(places), _TRIED_SUMS
     if not leaves and not counts and not shared:
         return Trial(how, data, np.zeros(0))
-    tried = [places[int(k)] for k in np.unique(np.linspace(0, len(places) - 1, _TRIED + 2).round()[1:-1])]
+    tried = [places[int(k)] for k in np.unique(np.linspace(0, len(places) - 1, most + 2).round()[1:-1])]
     some = replace(data, train=some_rows(data.train, data.seed), valid=some_rows(data.valid, data.seed))
     if leaves:
         how = how.for_rows(data.train.n_rows)
