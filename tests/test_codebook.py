@@ -12,6 +12,7 @@ import pytest
 from lbarn import LBARN
 from lbarn._engine.bits import MAX_COLUMNS
 from lbarn._tables.codebook import Codebook
+from lbarn._tables.column import Column
 from lbarn._tables.kinds import Coding
 from lbarn._tables.table import read_table
 
@@ -140,6 +141,12 @@ def cells_of(frame: pd.DataFrame, **how: Any) -> dict[str, int]:
     return dict(zip(frame, (code.n_cells for code in book_of(frame, **how).codes), strict=True))
 
 
+def dropped_first(frame: pd.DataFrame) -> Codebook:
+    """With a column before it that is not read."""
+    columns = [Column.of_strings([]), *read_table(frame).columns()]
+    return Codebook.fit(columns, ["dropped", *frame], {0: "drop"}, Coding())
+
+
 def test_numbers_that_others_tell_exactly_have_finer_cells() -> None:
     usual = cells_of(parts_and_total(800, noise=0.0)[["total", "alone"]])
     exact, close, loose = (cells_of(parts_and_total(800, noise=noise)) for noise in (0.01, 4.0, 60.0))
@@ -148,12 +155,15 @@ def test_numbers_that_others_tell_exactly_have_finer_cells() -> None:
     assert loose["total"] == usual["total"]
     for own in (exact, close, loose):
         assert own["alone"] == usual["alone"]
+    assert cells_of(parts_and_total(800, noise=0.01), alone=True)["total"] == usual["total"]
     assert cells_of(parts_and_total(800, noise=0.01).round(2))["total"] > 3 * usual["total"]  # on a grid
 
 
 def test_there_are_no_more_cells_than_there_may_be() -> None:
     frame = parts_and_total(8_192, noise=0.01)
     assert cells_of(frame)["total"] == cells_of(frame[["total", "alone"]])["total"] > 200
+    for own in (book_of(frame, alone=True), dropped_first(frame)):
+        assert [code.n_cells for code in own.codes] == [code.n_cells for code in book_of(frame).codes]
     assert (
         cells_of(frame[:800], max_cells=16)["total"] == cells_of(frame[["total", "alone"]][:800], max_cells=16)["total"]
     )

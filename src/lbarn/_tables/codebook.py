@@ -68,9 +68,10 @@ class Codebook:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 return cls.fit(given, labels, kinds, replace(how, max_cells=how.max_cells // 2), weight)
-        if len(given[0]) >= how.max_cells * how.min_rows:  # there are as many cells as there may be
+        own = [given[j] for j in taken]
+        if how.alone or max(map(len, own), default=0) >= how.max_cells * how.min_rows:  # as many as there may be
             return book
-        return book._with_finer_cells([given[j] for j in taken], [kinds.get(int(j)) for j in taken], how, weight)
+        return book._with_finer_cells(own, [kinds.get(int(j)) for j in taken], how, weight)
 
     def _with_finer_cells(
         self, columns: Sequence[Column], kinds: Sequence[str | None], how: Coding, weight: Floats | None

@@ -32,11 +32,15 @@ _FEW_ROWS = 20  # up to which strings may all differ and still be levels
 
 @dataclass(frozen=True)
 class Coding:
-    """How columns are coded: cells per column at most, rows that a cell needs to be cut, and whether missing is a value."""
+    """How columns are coded: cells per column at most, rows that a cell needs to be cut, whether missing is a value.
+
+    ``alone``: whether what other columns tell is no reason for more cells.
+    """
 
     max_cells: int = 256
     min_rows: float = 32.0
     missing: str = "value"
+    alone: bool = False
 
 
 def fit_code(

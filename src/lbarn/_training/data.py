@@ -55,8 +55,9 @@ class GivenRows:
         sample_weight_val: ArrayLike | None = None,
         *,
         kinds: Mapping[Any, str] | None = None,
+        alone: bool = False,
     ) -> GivenRows:
-        """Codes are found on all rows. ``kinds`` of columns go before those that the parameters tell."""
+        """Codes are found on all rows, of each column ``alone`` if asked. ``kinds`` of columns go before those that the parameters tell."""
         table = read_table(X, binarize=parameters.binarize)
         weight = checked_weights(sample_weight, table.n_rows, "sample_weight")
         if X_val is None:
@@ -64,11 +65,11 @@ class GivenRows:
                 raise ValueError(
                     "sample_weight_val was given without X_val; weights of held-out rows are in sample_weight"
                 )
-            book = _codebook(parameters, kinds, table, None, weight, None)
+            book = _codebook(parameters, kinds, alone, table, None, weight, None)
             return cls(coded_rows(CodedTable(table, book), weight), None, table.format, book)
         table_val = read_table(X_val, binarize=parameters.binarize).like(table.format, table.n_columns)
         weight_val = checked_weights(sample_weight_val, table_val.n_rows, "sample_weight_val")
-        book = _codebook(parameters, kinds, table, table_val, weight, weight_val)
+        book = _codebook(parameters, kinds, alone, table, table_val, weight, weight_val)
         train, valid = CodedTable(table, book), CodedTable(table_val, book)
         return cls(coded_rows(train, weight), coded_rows(valid, weight_val), table.format, book)
 
@@ -195,6 +196,7 @@ class GivenRows:
 def _codebook(
     parameters: CodingParameters,
     own_kinds: Mapping[Any, str] | None,
+    alone: bool,
     table: Table,
     table_val: Table | None,
     weight: Weights,
@@ -212,7 +214,7 @@ def _codebook(
     if weight is not None or weight_val is not None:
         ones = [np.ones(own.n_rows) for own in tables]
         weights = np.concatenate([one if own is None else own for one, own in zip(ones, (weight, weight_val))])
-    how = Coding(max_cells=parameters.max_cells, missing=parameters.missing)
+    how = Coding(max_cells=parameters.max_cells, missing=parameters.missing, alone=alone)
     return Codebook.fit(columns, labels, kinds, how, weights)
 
 

@@ -26,7 +26,7 @@ class IndependentColumns(modelfile.SavedModel, TreeBaseline):
     """Every column of a table on its own: how often each of its values, or ranges of values, was seen.
 
     Columns are what they are to :class:`lbarn.LBARN` with the same ``columns``, ``max_cells`` and ``missing``, so the log-likelihoods of
-    the two can be compared: what a network has more is what the columns say about each other.
+    the two can be compared: what a network has more is what the columns say about each other. Cells that are finer because of other columns are part of that.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class IndependentColumns(modelfile.SavedModel, TreeBaseline):
         self, X: Any, y: None = None, *, X_val: Any = None, sample_weight: ArrayLike | None = None
     ) -> IndependentColumns:
         """Count. A missing value is one of its column's, or counts for nothing; ``X_val`` has nothing to choose and is ignored."""
-        return self.fit_rows(GivenRows.read(self, X, None, sample_weight))
+        return self.fit_rows(GivenRows.read(self, X, None, sample_weight, alone=True))
 
     def fit_rows(self, rows: GivenRows) -> IndependentColumns:
         """Count in rows that have been coded, those to validate on included."""
