@@ -5,8 +5,8 @@
 Tables of all kinds of columns: mean log of the mass of a test row on the grids that ``columns_`` tells.
 
     LBARN, LBARNEnsemble  no parameters set; those of tables.py, seconds to sample included, if it has been run
-    independent           every column on its own, in the same cells
-    mixture               K products of columns, in the same cells, by EM; K and the pseudocounts are chosen on held-out rows
+    independent           every column on its own, in the cells that it has if alone
+    mixture               K products of columns, in those cells, by EM; K and the pseudocounts are chosen on held-out rows
     TabularARGN           mostlyai-engine, columns in the order given and rare values kept, which is what likelihood wants. Its log_prob is of a
                           bin where a number has bins; the bin is divided by the number of values that it draws from. "Bins filled in": shared
                           out as independent columns do instead, so that what is left is what it knows of dependence

@@ -13,13 +13,14 @@ import pandas as pd
 import pytest
 
 import lbarn
-from lbarn import LBARN, LBARNEnsemble, LBARNRegressor
+from lbarn import LBARN, LBARNClassifier, LBARNEnsemble, LBARNRegressor
 from lbarn._engine.bits import pack
 from lbarn._engine.codetree import CodeTree, Layout
 from lbarn._engine.counts import Counts, WeightedSum
 from lbarn._engine.sums import Sums
 from lbarn._network.lookahead import UNSET, likely_causes
 from lbarn._network.modelfile import pack_trees, unpack_trees
+from lbarn.baselines import IndependentColumns
 from lbarn.errors import ModelFileError
 from lbarn.inspection import describe_column
 from test_gather import random_trees
@@ -244,6 +245,18 @@ def test_a_regression_on_a_slope_is_better_for_it() -> None:
         for c in ("auto", False)
     }
     assert off["auto"] < 0.6 * off[False]
+
+
+@pytest.mark.parametrize("method", ["generative", "discriminative"])
+def test_a_classifier_has_the_cells_of_each_column_alone(method: str) -> None:
+    frame = bills(400)
+    y = np.where(frame["net"] > 50, "large", "small")
+    fitted = LBARNClassifier(LBARN(max_iter=5, random_state=0), method=method).fit(frame, y)
+    model = fitted.networks_[0] if method == "generative" else fitted.network_
+    own = LBARN(max_iter=5, random_state=0).fit(frame)
+    cells, cells_alone = (found.codebook_.codes[3].n_cells for found in (own, model))
+    assert cells > 2 * cells_alone
+    assert cells_alone == IndependentColumns().fit(frame).codebook_.codes[3].n_cells
 
 
 def test_empty_cells_weigh_what_is_usual() -> None:

@@ -169,7 +169,7 @@ class LBARNClassifier(modelfile.SavedModel, ClassifierMixin, Predictor):
     ) -> list[Density]:
         """P(x | c): one density per class, all with the codes that all rows together have."""
         estimator = self._estimator().validated()
-        rows = GivenRows.read(estimator, table, None if valid is None else valid[0], weight)
+        rows = GivenRows.read(estimator, table, None if valid is None else valid[0], weight, alone=True)
         networks: list[Density] = []
         for k, label in enumerate(classes):
             of_class = labels == label if weight is None else (labels == label) & (weight > 0)

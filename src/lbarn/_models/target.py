@@ -73,7 +73,8 @@ class TargetNetwork:
         kinds = None if target.kind is None else {target.name: target.kind}
         X, y, weight = train
         joined_val = None if valid is None else target.after(*valid)
-        rows = GivenRows.read(model.validated(), target.after(X, y), joined_val, weight, kinds=kinds)
+        alone = target.kind == "categorical"  # levels are told no better by finer cells
+        rows = GivenRows.read(model.validated(), target.after(X, y), joined_val, weight, kinds=kinds, alone=alone)
         model.fit_rows(rows, targets=[rows.n_columns - 1], checkpoint=checkpoint)
         return cls(model)
 
