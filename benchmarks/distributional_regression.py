@@ -404,6 +404,7 @@ def main() -> None:
                 print(name, key, seed, own[str(seed)], file=sys.stderr, flush=True)
                 sets = {name: sets[name] for name in SETS if name in sets}
                 publish({"sets": sets}, report(sets), options, NAME, "uncertainty")
+    publish({"sets": sets}, report(sets), options, NAME, "uncertainty")  # also if nothing was left to measure
 
 
 if __name__ == "__main__":

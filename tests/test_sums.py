@@ -248,11 +248,12 @@ def test_a_regression_on_a_slope_is_better_for_it() -> None:
 
 
 @pytest.mark.parametrize("method", ["generative", "discriminative"])
-def test_a_classifier_has_the_cells_of_each_column_alone(method: str) -> None:
+def test_a_classifier_takes_each_column_alone(method: str) -> None:
     frame = bills(400)
     y = np.where(frame["net"] > 50, "large", "small")
-    fitted = LBARNClassifier(LBARN(max_iter=5, random_state=0), method=method).fit(frame, y)
+    fitted = LBARNClassifier(LBARN(max_iter=5, random_state=0, counts=True), method=method).fit(frame, y)
     model = fitted.networks_[0] if method == "generative" else fitted.network_
+    assert not model.network_.has_counts
     own = LBARN(max_iter=5, random_state=0).fit(frame)
     cells, cells_alone = (found.codebook_.codes[3].n_cells for found in (own, model))
     assert cells > 2 * cells_alone

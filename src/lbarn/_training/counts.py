@@ -26,7 +26,7 @@ _ALIKE = 4  # groups, or columns, with the same levels
 def with_counts(data: TrainingData, rows: GivenRows) -> TrainingData:
     """With all that may be counted or added up."""
     sums = None
-    if data.train.cells is not None:
+    if data.train.cells is not None and not rows.alone:
         sums = Sums.of(data.layout, data.train.cells, data.train.weight, [code.numbers for code in rows.book.codes])
     return replace(data, counted=_kinds_of_ones(data, rows.shared_levels()), sums=sums)
 

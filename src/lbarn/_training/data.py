@@ -44,6 +44,7 @@ class GivenRows:
     format: TableFormat
     book: Codebook
     groups: tuple[Group, ...] | None = None  # of binary columns, if they have been found already
+    alone: bool = False  # each column of numbers, as if there were no other: no finer cells, no sums
 
     @classmethod
     def read(
@@ -57,7 +58,7 @@ class GivenRows:
         kinds: Mapping[Any, str] | None = None,
         alone: bool = False,
     ) -> GivenRows:
-        """Codes are found on all rows, of each column ``alone`` if asked. ``kinds`` of columns go before those that the parameters tell."""
+        """Codes are found on all rows. ``kinds`` of columns go before those that the parameters tell."""
         table = read_table(X, binarize=parameters.binarize)
         weight = checked_weights(sample_weight, table.n_rows, "sample_weight")
         if X_val is None:
@@ -66,12 +67,12 @@ class GivenRows:
                     "sample_weight_val was given without X_val; weights of held-out rows are in sample_weight"
                 )
             book = _codebook(parameters, kinds, alone, table, None, weight, None)
-            return cls(coded_rows(CodedTable(table, book), weight), None, table.format, book)
+            return cls(coded_rows(CodedTable(table, book), weight), None, table.format, book, alone=alone)
         table_val = read_table(X_val, binarize=parameters.binarize).like(table.format, table.n_columns)
         weight_val = checked_weights(sample_weight_val, table_val.n_rows, "sample_weight_val")
         book = _codebook(parameters, kinds, alone, table, table_val, weight, weight_val)
         train, valid = CodedTable(table, book), CodedTable(table_val, book)
-        return cls(coded_rows(train, weight), coded_rows(valid, weight_val), table.format, book)
+        return cls(coded_rows(train, weight), coded_rows(valid, weight_val), table.format, book, alone=alone)
 
     def take(self, rows: NDArray[np.intp], rows_val: NDArray[np.intp]) -> GivenRows:
         """Some of the rows, in the same codes; to validate on, some of those that are there for that."""
