@@ -15,6 +15,7 @@ import lbarn
 from lbarn import LBARN, LBARNEnsemble
 from lbarn._engine.bits import pack
 from lbarn._engine.counts import Counts
+from repeated_fits import assert_the_same_however_fitted
 from test_gather import random_trees
 
 FEW = {"max_iter": 60, "random_state": 0, "counts": True}
@@ -156,13 +157,7 @@ def test_more_gaps_than_can_be_enumerated() -> None:
 
 
 def test_the_same_for_any_number_of_jobs_continued_and_resumed(tmp_path: Path) -> None:
-    X = majority(400)
-    one, two = LBARN(n_jobs=1, **FEW).fit(X), LBARN(n_jobs=2, **FEW).fit(X)
-    assert one.network_.fingerprint() == two.network_.fingerprint()
-    resumed = [LBARN(**FEW).fit(X, checkpoint=tmp_path / "c") for _ in range(2)]
-    assert {own.network_.fingerprint() for own in resumed} == {one.network_.fingerprint()}
-    warm = LBARN(warm_start=True, **{**FEW, "max_iter": 30}).fit(X)
-    assert warm.set_params(max_iter=60).fit(X).network_.fingerprint() == one.network_.fingerprint()
+    assert_the_same_however_fitted(majority(400), tmp_path, FEW)
 
 
 def test_an_ensemble_counts() -> None:

@@ -23,6 +23,7 @@ from lbarn._network.modelfile import pack_trees, unpack_trees
 from lbarn.baselines import IndependentColumns
 from lbarn.errors import ModelFileError
 from lbarn.inspection import describe_column
+from repeated_fits import assert_the_same_however_fitted
 from test_gather import random_trees
 
 FEW = {"max_iter": 60, "random_state": 0, "counts": True}
@@ -361,15 +362,10 @@ def test_the_same_for_any_number_of_jobs_continued_resumed_and_on_every_path(
     tmp_path: Path, simd: str, on_portable: Callable[[Callable[[], Any]], Any]
 ) -> None:
     frame = bills(300)
-    one, two = LBARN(n_jobs=1, **FEW).fit(frame), LBARN(n_jobs=2, **FEW).fit(frame)
+    one, _ = assert_the_same_however_fitted(frame, tmp_path, FEW)
     portable = on_portable(lambda: LBARN(**FEW).fit(frame))
     assert portable.network_.fingerprint() == one.network_.fingerprint()
     assert (portable.score_samples(frame) == one.score_samples(frame)).all()
-    assert one.network_.fingerprint() == two.network_.fingerprint()
-    resumed = [LBARN(**FEW).fit(frame, checkpoint=tmp_path / "c") for _ in range(2)]
-    assert {own.network_.fingerprint() for own in resumed} == {one.network_.fingerprint()}
-    warm = LBARN(warm_start=True, **{**FEW, "max_iter": 30}).fit(frame)
-    assert warm.set_params(max_iter=60).fit(frame).network_.fingerprint() == one.network_.fingerprint()
 
 
 def test_averaged_networks_have_the_sums_of_each() -> None:

@@ -18,7 +18,7 @@ void count_row(const uint8_t* row, const CountsView& counts, uint16_t* out) {
         if (!mask[w]) continue;
         uint64_t word;
         std::memcpy(&word, row + 8 * w, sizeof word);
-        ones = static_cast<uint16_t>(ones + ones_of(word & mask[w]));
+        ones = static_cast<uint16_t>(ones + popcount(word & mask[w]));
       }
       total = static_cast<uint16_t>(total + (ones << (m - counts.first[c])));
     }

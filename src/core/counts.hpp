@@ -36,14 +36,6 @@ struct CountsView {
 // The terms that the masks of a count come to.
 std::vector<CountsView::Term> terms_of(const CountsView& counts, size_t count);
 
-// The ones of a word.
-inline uint16_t ones_of(uint64_t word) {
-  word -= word >> 1 & 0x5555555555555555u;
-  word = (word & 0x3333333333333333u) + (word >> 2 & 0x3333333333333333u);
-  word = (word + (word >> 4)) & 0x0F0F0F0F0F0F0F0Fu;
-  return static_cast<uint16_t>(word * 0x0101010101010101u >> 56);
-}
-
 // The counts of rows index[0..count), n_counts for every row.
 void count_ones(const Rows& rows, const int32_t* index, size_t count, const CountsView& counts, uint16_t* out);
 

@@ -66,21 +66,22 @@ class Counts:
     ) -> Counts:
         """Counts of these positions, or weighted sums; without features yet if they are not given."""
         nothing = np.zeros(0, np.uint16)
-        masks = [
-            np.zeros((_PLANES if isinstance(own, WeightedSum) else 1, row_bytes(position)), np.uint8) for own in counted
-        ]
-        for planes, own in zip(masks, counted):
-            bits, weights = (
-                (own.positions, own.weights) if isinstance(own, WeightedSum) else (own, np.ones(len(own), np.int16))
-            )
+        masks, base = [], []
+        for own in counted:
+            n_planes = _PLANES if isinstance(own, WeightedSum) else 1
+            if not isinstance(own, WeightedSum):
+                own = WeightedSum(own, np.ones(len(own), np.int16), 0)
+            planes = np.zeros((n_planes, row_bytes(position)), np.uint8)
             for k, mask in enumerate(planes):
-                set_bits = bits[weights.view(np.uint16) >> k & 1 == 1]
-                np.bitwise_or.at(mask, set_bits // 8, (1 << set_bits % 8).astype(np.uint8))
+                bits = own.positions[own.weights.view(np.uint16) >> k & 1 == 1]
+                np.bitwise_or.at(mask, bits // 8, (1 << bits % 8).astype(np.uint8))
+            masks.append(planes)
+            base.append(own.begins)
         return cls(
             position,
             np.concatenate([*masks, np.zeros((0, row_bytes(position)), np.uint8)]).view(np.uint64),
             np.cumsum([0, *map(len, masks)]).astype(np.uint32),
-            np.array([own.begins if isinstance(own, WeightedSum) else 0 for own in counted], np.uint16),
+            np.array(base, np.uint16),
             nothing if which is None else which,
             nothing if at_least is None else at_least,
         )
@@ -145,6 +146,10 @@ class Counts:
             axis=0
         )
         return positions, weights.astype(np.uint16).view(np.int16)
+
+    @property
+    def has_sums(self) -> bool:
+        return self.n_counts < len(self.masks)
 
     def is_sum(self, c: int) -> bool:
         return bool(self.first[c + 1] - self.first[c] > 1)

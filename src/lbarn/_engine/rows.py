@@ -296,6 +296,9 @@ class TrainingData:
     def without_counts(self) -> TrainingData:
         return replace(self, counted=(), sums=None)
 
+    def without_shared(self) -> TrainingData:
+        return replace(self, shared=None)
+
     @property
     def n_shared(self) -> int:
         """Trees that every column begins with."""

@@ -241,12 +241,9 @@ def _pack_counts(network: Sequence[Trees]) -> Tensors:
         "count_which": np.concatenate([own.which for own in counts]),
         "count_at_least": np.concatenate([own.at_least for own in counts]),
     }
-    if any(
-        own.n_counts < len(own.masks) for own in counts
-    ):  # sums: nodes of a column have the same, so they are kept once
+    if any(own.has_sums for own in counts):  # nodes of a column have the same, so they are kept once
         new = [k == 0 or not _same_sums(own, counts[k - 1]) for k, own in enumerate(counts)]
-        again = np.flatnonzero(sizes[:, 1])[np.flatnonzero(~np.array(new))]
-        sizes[again, 0] = _AS_BEFORE
+        sizes[np.flatnonzero(sizes[:, 1])[~np.array(new)], 0] = _AS_BEFORE
         counts = [own for own, is_new in zip(counts, new) if is_new]
         packed["count_first"] = np.concatenate([own.first for own in counts])
         packed["count_base"] = np.concatenate([own.base for own in counts])

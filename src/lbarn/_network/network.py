@@ -430,7 +430,7 @@ class Network:
             if trees.counts is not None:
                 own = trees.counts
                 digest.update(own.masks.tobytes() + own.which.tobytes() + own.at_least.tobytes())
-                if len(own.masks) > own.n_counts:
+                if own.has_sums:
                     digest.update(own.first.astype("<u4").tobytes() + own.base.astype("<u2").tobytes())
             if len(trees.closers):
                 digest.update(trees.closers.astype("<u2").tobytes() + trees.closed.to_bytes(4, "little", signed=True))

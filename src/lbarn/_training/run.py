@@ -473,13 +473,13 @@ def _train(
         if log_odds is not None:
             keep(Conditional.fixed(position, log_odds))
             continue
-        if start is None:
-            reached = train.reached(layout, place, node, closers)
-            own = Conditional.untrained(position, None if counted is None else counted.at(position, reached))
-        else:
+        if start is not None:
             own = start[node]
-        if start is None and data.shared is not None:
-            own = own.beginning_with(data.shared.at(place))
+        else:
+            more = None if counted is None else counted.at(position, train.reached(layout, place, node, closers))
+            own = Conditional.untrained(position, more)
+            if data.shared is not None:
+                own = own.beginning_with(data.shared.at(place))
         counts = own.trees.counts
         rows = train.at_node(layout, place, node, cells, closers, counts)
         rows_val = valid.at_node(layout, place, node, None, closers, counts)

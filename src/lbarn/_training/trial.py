@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,9 +73,9 @@ def settled(
     if leaves:
         how = how.for_rows(data.train.n_rows)
     best = trial(how, data)
-    without: list[dict[str, Any]] = [{"counted": (), "sums": None}] * counts + [{"shared": None}] * shared
+    without = [TrainingData.without_counts] * counts + [TrainingData.without_shared] * shared
     for change in without:
-        plain = trial(how, replace(best.data, **change))
+        plain = trial(how, change(best.data))
         best = plain if plain.gain(best)[0] > 0 else best
     for factor in (0.5, 2.0) if leaves else ():
         before = best
